@@ -1,0 +1,48 @@
+"""Encoder and retriever names, and how each is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from semflip_core.encoders.contract import Encoder, Retriever
+from semflip_core.errors import ConfigError
+
+#: name -> "module:factory"; the factory takes the encoder's options as keywords.
+ENCODERS: dict[str, str] = {
+    "mini": "semflip_core.encoders.mini:MiniEncoder",
+}
+RETRIEVERS: dict[str, str] = {
+    "mini": "semflip_core.encoders.mini:MiniEncoder",
+}
+
+
+def _load(kind: str, table: Mapping[str, str], name: str, options: Mapping[str, Any]) -> Any:
+    if name not in table:
+        raise ConfigError(f"unknown {kind} '{name}'; known: {', '.join(sorted(table))}")
+    module, factory = table[name].split(":")
+    try:
+        return getattr(import_module(module), factory)(**options)
+    except TypeError as error:
+        if "unexpected keyword argument" in str(error):
+            raise ConfigError(f"{kind} '{name}': {error}") from error
+        raise
+
+
+def load_encoder(name: str, **options: Any) -> Encoder:
+    """Load an encoder by name.
+
+    Raises:
+        ConfigError: the name or an option is unknown.
+        MissingExtraError: a library it needs is not installed.
+        EncoderError: its weights cannot be loaded.
+    """
+    encoder: Encoder = _load("encoder", ENCODERS, name, options)
+    return encoder
+
+
+def load_retriever(name: str, **options: Any) -> Retriever:
+    """Load a retriever by name; errors as for :func:`load_encoder`."""
+    retriever: Retriever = _load("retriever", RETRIEVERS, name, options)
+    return retriever

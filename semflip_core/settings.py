@@ -1,0 +1,112 @@
+"""Typed settings of the core; constructed once, wrong values are errors that name the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from semflip_core.errors import ConfigError
+
+
+class Settings(BaseModel):
+    """Base of all settings: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KeyframeSettings(Settings):
+    """Which camera frames are kept. Rate, then motion, then looks decide, cheapest first."""
+
+    min_interval_s: float = Field(0.2, ge=0.0, description="Keep no two frames closer in time; s.")
+    max_interval_s: float = Field(
+        30.0, gt=0.0, description="Keep a frame at least this often, however still the robot is; s."
+    )
+    min_translation_m: float = Field(0.25, ge=0.0, description="Moved this far since the last; m.")
+    min_rotation_deg: float = Field(15.0, ge=0.0, description="Or turned this far; degrees.")
+    min_novelty: float = Field(
+        0.0, ge=0.0, le=1.0, description="And looks this different from the last kept one; 0 is off."
+    )
+    max_pose_gap_s: float = Field(
+        0.5, gt=0.0, description="Interpolate a pose between samples no further apart than this; s."
+    )
+    max_pose_wait_s: float = Field(
+        0.5, ge=0.0, description="How long a frame may wait for the pose after it; s."
+    )
+    jpeg_quality: int = Field(90, ge=50, le=100, description="For frames that come uncompressed.")
+    max_side_px: int = Field(1920, ge=64, description="Larger pictures are scaled down; pixels.")
+
+
+class MemorySettings(Settings):
+    """How much the video memory may hold."""
+
+    max_keyframes: int = Field(20_000, ge=1, description="Keyframes in one memory.")
+    max_bytes: int = Field(4_000_000_000, ge=1_000_000, description="Stored pictures; bytes.")
+    max_feature_bytes: int = Field(
+        8_000_000_000, ge=1_000_000, description="Stored features; the oldest used are evicted; bytes."
+    )
+
+
+class RecallSettings(Settings):
+    """Which frames the encoder sees for a question. Part of the gate's fingerprint."""
+
+    prefix_frames: int = Field(0, ge=0, description="Frames that cover the memory, every question.")
+    recalled_frames: int = Field(16, ge=1, description="Frames recalled for this question.")
+    min_separation_s: float = Field(
+        0.0, ge=0.0, description="Recalled frames are at least this far apart in time; s."
+    )
+
+
+class DecisionSettings(Settings):
+    """What a goal needs beside an accepting gate."""
+
+    min_peak: float = Field(
+        1.05, ge=1.0, description="Best relevance over the median; below it nothing stands out."
+    )
+    evidence_frames: int = Field(3, ge=1, description="Evidence frames named in a decision.")
+    max_question_chars: int = Field(500, ge=1, description="Longer questions are refused.")
+    answer_tokens: int = Field(0, ge=0, description="Length of the answer in words; 0 is off.")
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def read_settings(kind: type[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
+    """Check plain values into a settings object.
+
+    Args:
+        source: where the values came from, for messages.
+
+    Raises:
+        ConfigError: names the key, the value and what is allowed.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        lines = []
+        for item in error.errors():
+            key = ".".join(str(part) for part in item["loc"]) or kind.__name__
+            if item["type"] == "extra_forbidden":
+                known = ", ".join(sorted(kind.model_fields))
+                lines.append(f"{source}: unknown key '{key}'; known here: {known}")
+            else:
+                lines.append(f"{source}: {key} = {item.get('input')!r}: {item['msg']}")
+        raise ConfigError("\n".join(lines)) from error
+
+
+def read_settings_file(kind: type[SettingsT], path: str | Path) -> SettingsT:
+    """Read a YAML file into a settings object; errors as for :func:`read_settings`."""
+    import yaml
+
+    file = Path(path)
+    if not file.is_file():
+        raise ConfigError(f"{file}: no such settings file")
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: not valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file}: expected a mapping of settings, got {type(values).__name__}")
+    return read_settings(kind, values, str(file))
