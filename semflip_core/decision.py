@@ -179,7 +179,9 @@ class Decision:
         }
 
 
-def refuse(query_id: str, question: str, reason: Reason, sentence: str = "", **rest: Any) -> Decision:
+def refuse(
+    query_id: str, question: str, reason: Reason, sentence: str = "", **rest: Any
+) -> Decision:
     """A refusal with the reason's standard sentence, or a more telling one."""
     return Decision(
         query_id=query_id,

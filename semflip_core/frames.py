@@ -87,7 +87,9 @@ class FrameFeatures:
         try:
             return cls(load(data))
         except SafetensorError as error:
-            raise EncoderError(f"stored features are damaged: {error}; they can be made again") from error
+            raise EncoderError(
+                f"stored features are damaged: {error}; they can be made again"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

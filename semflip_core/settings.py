@@ -20,42 +20,65 @@ class Settings(BaseModel):
 class KeyframeSettings(Settings):
     """Which camera frames are kept. Rate, then motion, then looks decide, cheapest first."""
 
-    min_interval_s: float = Field(0.2, ge=0.0, description="Keep no two frames closer in time; s.")
-    max_interval_s: float = Field(
-        30.0, gt=0.0, description="Keep a frame at least this often, however still the robot is; s."
+    min_interval_s: float = Field(
+        default=0.2, ge=0.0, description="Keep no two frames closer in time; s."
     )
-    min_translation_m: float = Field(0.25, ge=0.0, description="Moved this far since the last; m.")
-    min_rotation_deg: float = Field(15.0, ge=0.0, description="Or turned this far; degrees.")
+    max_interval_s: float = Field(
+        default=30.0,
+        gt=0.0,
+        description="Keep a frame at least this often, however still the robot is; s.",
+    )
+    min_translation_m: float = Field(
+        default=0.25, ge=0.0, description="Moved this far since the last; m."
+    )
+    min_rotation_deg: float = Field(
+        default=15.0, ge=0.0, description="Or turned this far; degrees."
+    )
     min_novelty: float = Field(
-        0.0, ge=0.0, le=1.0, description="And looks this different from the last kept one; 0 is off."
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="And looks this different from the last kept one; 0 is off.",
     )
     max_pose_gap_s: float = Field(
-        0.5, gt=0.0, description="Interpolate a pose between samples no further apart than this; s."
+        default=0.5,
+        gt=0.0,
+        description="Interpolate a pose between samples no further apart than this; s.",
     )
     max_pose_wait_s: float = Field(
-        0.5, ge=0.0, description="How long a frame may wait for the pose after it; s."
+        default=0.5, ge=0.0, description="How long a frame may wait for the pose after it; s."
     )
-    jpeg_quality: int = Field(90, ge=50, le=100, description="For frames that come uncompressed.")
-    max_side_px: int = Field(1920, ge=64, description="Larger pictures are scaled down; pixels.")
+    jpeg_quality: int = Field(
+        default=90, ge=50, le=100, description="For frames that come uncompressed."
+    )
+    max_side_px: int = Field(
+        default=1920, ge=64, description="Larger pictures are scaled down; pixels."
+    )
 
 
 class MemorySettings(Settings):
     """How much the video memory may hold."""
 
-    max_keyframes: int = Field(20_000, ge=1, description="Keyframes in one memory.")
-    max_bytes: int = Field(4_000_000_000, ge=1_000_000, description="Stored pictures; bytes.")
+    max_keyframes: int = Field(default=20_000, ge=1, description="Keyframes in one memory.")
+    max_bytes: int = Field(
+        default=4_000_000_000, ge=1_000_000, description="Stored pictures; bytes."
+    )
     max_feature_bytes: int = Field(
-        8_000_000_000, ge=1_000_000, description="Stored features; the oldest used are evicted; bytes."
+        default=8_000_000_000,
+        ge=1_000_000,
+        description="Stored features; the oldest used are evicted; bytes.",
     )
 
 
 class RecallSettings(Settings):
     """Which frames the encoder sees for a question. Part of the gate's fingerprint."""
 
-    prefix_frames: int = Field(0, ge=0, description="Frames that cover the memory, every question.")
-    recalled_frames: int = Field(16, ge=1, description="Frames recalled for this question.")
+    prefix_frames: int = Field(
+        default=0, ge=0, description="Frames that cover the memory, every question."
+    )
+    recalled_frames: int = Field(default=16, ge=1, description="Frames recalled for this question.")
     min_separation_s: float = Field(
-        0.0, ge=0.0, description="Recalled frames are at least this far apart in time; s."
+        default=0.0, ge=0.0, description="Recalled frames are at least this far apart in time; s."
     )
 
 
@@ -63,11 +86,23 @@ class DecisionSettings(Settings):
     """What a goal needs beside an accepting gate."""
 
     min_peak: float = Field(
-        1.05, ge=1.0, description="Best relevance over the median; below it nothing stands out."
+        default=1.05,
+        ge=1.0,
+        description="Best relevance over the median; below it nothing stands out.",
     )
-    evidence_frames: int = Field(3, ge=1, description="Evidence frames named in a decision.")
-    max_question_chars: int = Field(500, ge=1, description="Longer questions are refused.")
-    answer_tokens: int = Field(0, ge=0, description="Length of the answer in words; 0 is off.")
+    stand_in: float = Field(
+        default=0.9,
+        gt=0.0,
+        le=1.0,
+        description="Share of the best relevance at which a frame may lend its pose to the goal.",
+    )
+    evidence_frames: int = Field(
+        default=3, ge=1, description="Evidence frames named in a decision."
+    )
+    max_question_chars: int = Field(default=500, ge=1, description="Longer questions are refused.")
+    answer_tokens: int = Field(
+        default=0, ge=0, description="Length of the answer in words; 0 is off."
+    )
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
