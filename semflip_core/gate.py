@@ -1,8 +1,8 @@
 """The rejection gate: an ensemble of small MLPs that reads a joint embedding.
 
 ``Gate.load(path).score(embedding)`` is P(unanswerable) in [0, 1] and all that a pipeline of your
-own needs. Numpy only, so that a robot needs no training library. The file is safetensors; its header
-says what the gate was made for (DESIGN section 5.6), and nothing is ever unpickled.
+own needs. Numpy only, so that a robot needs no training library. The file is safetensors; its
+header says what the gate was made for (DESIGN section 5.6), and nothing is ever unpickled.
 """
 
 from __future__ import annotations
