@@ -1,0 +1,38 @@
+# Everything on a fresh machine without ROS: `make demo`, `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+PYTHON ?= python3
+# All recipes run inside the environment of env.bash.
+IN := . ./env.bash &&
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint format sample gate shell clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+
+build:  ## Check tools, make .venv, install, build the messages (seconds when done before)
+	@$(PYTHON) cmake/bootstrap.py
+
+demo: build  ## The real job with real processes: a goal, or "I do not know"
+	@$(IN) python -m semflip_ros.demo
+
+test: build  ## All tests that need no GPU and no hub
+	@$(IN) python -m pytest $(PYTEST_ARGS)
+
+lint: build  ## ruff and mypy
+	@$(IN) ruff check . && ruff format --check . && mypy
+
+format: build  ## Let ruff format and sort
+	@$(IN) ruff check --fix . && ruff format .
+
+sample: build  ## Render the sample dataset again (data/sample)
+	@$(IN) semflip simulate --help >/dev/null && semflip simulate --sample --out data/sample
+
+gate: build  ## Train the shipped gate again
+	@$(IN) semflip run config/experiments/sample.yaml
+
+shell: build  ## A bash with the package ready to use
+	@bash --rcfile env.bash -i
+
+clean:  ## Remove what colcon and the demo made; .venv stays (rm -rf .venv for that)
+	rm -rf build install log out .venv/.stamps/build
