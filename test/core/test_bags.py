@@ -1,0 +1,326 @@
+"""Recordings: what can be read is read whole, what cannot says which file and what to do."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rosbags")
+
+from rosbags.rosbag1 import Writer as Writer1
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
+from rosbags.rosbag2 import Writer as Writer2
+from rosbags.typesys import Stores, get_typestore
+
+from semflip_core.bag_topics import TfPoses, choose_image_topic, choose_pose_source
+from semflip_core.bags import Bag, full_type_name, open_bag
+from semflip_core.errors import BagError
+
+STORE = get_typestore(Stores.ROS2_JAZZY)
+STORE1 = get_typestore(Stores.ROS1_NOETIC)
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
+ODOMETRY = "nav_msgs/msg/Odometry"
+SECOND = 1_000_000_000
+
+
+def _header(stamp_ns: int, frame: str, *, ros1: bool = False):
+    store = STORE1 if ros1 else STORE
+    time = store.types["builtin_interfaces/msg/Time"](
+        sec=stamp_ns // SECOND, nanosec=stamp_ns % SECOND
+    )
+    extra = {"seq": 7} if ros1 else {}
+    return store.types["std_msgs/msg/Header"](stamp=time, frame_id=frame, **extra)
+
+
+def _image(stamp_ns: int, *, ros1: bool = False):
+    store = STORE1 if ros1 else STORE
+    return store.types[IMAGE](
+        header=_header(stamp_ns, "camera", ros1=ros1),
+        height=2,
+        width=2,
+        encoding="rgb8",
+        is_bigendian=0,
+        step=6,
+        data=np.arange(12, dtype=np.uint8),
+    )
+
+
+def _odometry(stamp_ns: int, x: float):
+    t = STORE.types
+    pose = t["geometry_msgs/msg/Pose"](
+        position=t["geometry_msgs/msg/Point"](x=x, y=2.0, z=0.0),
+        orientation=t["geometry_msgs/msg/Quaternion"](x=0.0, y=0.0, z=0.0, w=1.0),
+    )
+    zero = t["geometry_msgs/msg/Vector3"](x=0.0, y=0.0, z=0.0)
+    return t[ODOMETRY](
+        header=_header(stamp_ns, "map"),
+        child_frame_id="base_link",
+        pose=t["geometry_msgs/msg/PoseWithCovariance"](pose=pose, covariance=np.zeros(36)),
+        twist=t["geometry_msgs/msg/TwistWithCovariance"](
+            twist=t["geometry_msgs/msg/Twist"](linear=zero, angular=zero), covariance=np.zeros(36)
+        ),
+    )
+
+
+def write_bag(
+    path: Path,
+    *,
+    storage: StoragePlugin = StoragePlugin.MCAP,
+    compression: CompressionMode = CompressionMode.NONE,
+    frames: int = 5,
+    image_topic: str = "/camera/image_raw",
+) -> Path:
+    """A recording of ``frames`` pictures and poses, one a second; log time is 100 s later."""
+    writer = Writer2(path, version=9, storage_plugin=storage)
+    writer.set_compression(compression, CompressionFormat.ZSTD)
+    with writer:
+        images = writer.add_connection(image_topic, IMAGE, typestore=STORE)
+        poses = writer.add_connection("/odom", ODOMETRY, typestore=STORE)
+        for i in range(1, frames + 1):
+            for connection, message, kind in (
+                (poses, _odometry(i * SECOND, float(i)), ODOMETRY),
+                (images, _image(i * SECOND + 5), IMAGE),
+            ):
+                writer.write(connection, (i + 100) * SECOND, STORE.serialize_cdr(message, kind))
+    return path
+
+
+def write_ros1_bag(path: Path, frames: int = 3) -> Path:
+    with Writer1(path) as writer:
+        images = writer.add_connection("/camera/image_raw", IMAGE, typestore=STORE1)
+        for i in range(1, frames + 1):
+            raw = STORE1.serialize_ros1(_image(i * SECOND + 5, ros1=True), IMAGE)
+            writer.write(images, (i + 100) * SECOND, raw)
+    return path
+
+
+def storage_file(bag: Path) -> Path:
+    return next(p for p in bag.iterdir() if p.name != "metadata.yaml")
+
+
+def edit_metadata(bag: Path, old: str, new: str) -> None:
+    file = bag / "metadata.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("storage", "compression"),
+    [
+        (StoragePlugin.MCAP, CompressionMode.NONE),
+        (StoragePlugin.MCAP, CompressionMode.STORAGE),
+        (StoragePlugin.MCAP, CompressionMode.MESSAGE),
+        (StoragePlugin.MCAP, CompressionMode.FILE),
+        (StoragePlugin.SQLITE3, CompressionMode.NONE),
+        (StoragePlugin.SQLITE3, CompressionMode.MESSAGE),
+        (StoragePlugin.SQLITE3, CompressionMode.FILE),
+    ],
+)
+def test_every_storage_and_compression_gives_every_message(tmp_path, storage, compression):
+    with open_bag(write_bag(tmp_path / "bag", storage=storage, compression=compression)) as bag:
+        assert [(t.name, t.msgtype, t.count) for t in bag.topics] == [
+            ("/camera/image_raw", IMAGE, 5),
+            ("/odom", ODOMETRY, 5),
+        ]
+        assert (bag.start_ns, bag.end_ns) == (101 * SECOND, 105 * SECOND)
+        images = list(bag.messages(["/camera/image_raw"]))
+        assert [m.header_ns for m in images] == [i * SECOND + 5 for i in range(1, 6)]
+        assert [m.log_ns for m in images] == [(i + 100) * SECOND for i in range(1, 6)]
+        assert images[0].decode().data.tolist() == list(range(12))
+        assert len(list(bag.messages())) == 10
+        assert bag.shortfall == {}
+
+
+def test_ros1_messages_come_as_cdr_that_a_ros2_node_can_publish(tmp_path):
+    with open_bag(write_ros1_bag(tmp_path / "old.bag")) as bag:
+        messages = list(bag.messages())
+    assert [m.header_ns for m in messages] == [i * SECOND + 5 for i in range(1, 4)]
+    assert messages[0].msgtype == IMAGE
+    as_ros2 = STORE.deserialize_cdr(messages[0].cdr, IMAGE)
+    assert (as_ros2.encoding, as_ros2.step, as_ros2.header.frame_id) == ("rgb8", 6, "camera")
+    assert messages[0].decode().data.tolist() == list(range(12))
+
+
+def test_a_directory_of_ros1_bags_reads_as_one(tmp_path):
+    write_ros1_bag(tmp_path / "a.bag", 2)
+    write_ros1_bag(tmp_path / "b.bag", 3)
+    with open_bag(tmp_path) as bag:
+        assert bag.topics[0].count == 5
+        assert len(list(bag.messages())) == 5
+
+
+def test_old_type_spelling_is_understood(tmp_path):
+    assert full_type_name("sensor_msgs/Image") == IMAGE
+    path = write_bag(tmp_path / "bag", storage=StoragePlugin.SQLITE3)
+    edit_metadata(path, IMAGE, "sensor_msgs/Image")
+    import sqlite3
+
+    database = sqlite3.connect(storage_file(path))
+    database.execute("UPDATE topics SET type = 'sensor_msgs/Image' WHERE type = ?", (IMAGE,))
+    database.commit()
+    database.close()
+    with open_bag(path) as bag:
+        message = next(iter(bag.messages(["/camera/image_raw"])))
+        assert message.msgtype == IMAGE
+        assert message.decode().width == 2
+
+
+def test_missing_metadata_is_said_and_the_storage_read(tmp_path, caplog):
+    path = write_bag(tmp_path / "bag")
+    (path / "metadata.yaml").unlink()
+    with caplog.at_level(logging.WARNING, "semflip"), open_bag(path) as bag:
+        assert len(list(bag.messages())) == 10
+    assert "metadata.yaml is missing" in caplog.text
+    assert "ros2 bag reindex" in caplog.text
+
+
+def test_missing_metadata_with_compressed_storage_names_the_cure(tmp_path):
+    path = write_bag(tmp_path / "bag", compression=CompressionMode.FILE)
+    (path / "metadata.yaml").unlink()
+    with pytest.raises(BagError, match=r"metadata\.yaml is missing.*zstd -d.*reindex"):
+        open_bag(path)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.7, 0.99])
+def test_truncated_mcap_names_file_and_recovery(tmp_path, keep):
+    path = write_bag(tmp_path / "bag", frames=50)
+    file = storage_file(path)
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(BagError, match=r"bag: cannot be read: .*mcap recover"):
+        open_bag(path)
+
+
+def test_damage_inside_a_chunk_is_found_while_reading(tmp_path):
+    path = write_bag(tmp_path / "bag", compression=CompressionMode.STORAGE, frames=200)
+    file = storage_file(path)
+    data = bytearray(file.read_bytes())
+    chunk = data.find(b"zstd") + 4 + 8
+    data[chunk : chunk + 8] = b"\x5a" * 8
+    file.write_bytes(bytes(data))
+    with open_bag(path) as bag, pytest.raises(BagError, match="damaged after"):
+        list(bag.messages())
+
+
+def test_unclosed_sqlite_is_refused_with_the_cure(tmp_path):
+    path = write_bag(tmp_path / "bag", storage=StoragePlugin.SQLITE3)
+    file = storage_file(path)
+    file.with_name(file.name + "-wal").write_bytes(b"messages that only live here")
+    with pytest.raises(BagError, match="was not closed.*wal_checkpoint"):
+        open_bag(path)
+
+
+def test_missing_part_of_a_split_bag_is_named(tmp_path):
+    path = write_bag(tmp_path / "bag")
+    (path / storage_file(path).name).rename(path / "somewhere_else.mcap")
+    with pytest.raises(BagError, match=r"are missing: .*bag\.mcap.*copy the missing parts"):
+        open_bag(path)
+
+
+def test_fewer_messages_than_declared_is_said(tmp_path, caplog):
+    path = write_bag(tmp_path / "bag", storage=StoragePlugin.SQLITE3)
+    import sqlite3
+
+    database = sqlite3.connect(storage_file(path))
+    database.execute("DELETE FROM messages WHERE id IN (SELECT max(id) FROM messages)")
+    database.commit()
+    database.close()
+    with caplog.at_level(logging.WARNING, "semflip"), open_bag(path) as bag:
+        assert len(list(bag.messages())) == 9
+        assert bag.shortfall == {"/camera/image_raw": 1}
+    assert "declares 5 messages and gave 4" in caplog.text
+
+
+def test_wrong_paths_are_told_apart(tmp_path):
+    with pytest.raises(BagError, match="no such recording"):
+        open_bag(tmp_path / "nowhere")
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(BagError, match=r"no recording in it .*notes\.txt"):
+        open_bag(tmp_path)
+    with pytest.raises(BagError, match="not a recording by its name"):
+        open_bag(tmp_path / "notes.txt")
+    (tmp_path / "x.mcap").write_bytes(b"")
+    with pytest.raises(BagError, match=r"x\.mcap: cannot be read"):
+        open_bag(tmp_path / "x.mcap")
+
+
+def test_empty_bag_and_bag_without_camera_list_what_is_there(tmp_path):
+    with Writer2(tmp_path / "empty", version=9):
+        pass
+    with open_bag(tmp_path / "empty") as bag:
+        assert list(bag.messages()) == []
+        with pytest.raises(BagError, match="no camera topic.*has no topics"):
+            choose_image_topic(bag, None)
+    with open_bag(write_bag(tmp_path / "depth", image_topic="/depth/image")) as bag:
+        with pytest.raises(BagError, match=r"no camera topic(.|\n)*/depth/image(.|\n)*/odom"):
+            choose_image_topic(bag, None)
+        with pytest.raises(BagError, match="/odom is nav_msgs/msg/Odometry, not a camera topic"):
+            choose_image_topic(bag, "/odom")
+        assert choose_image_topic(bag, "/depth/image").count == 5
+        with pytest.raises(BagError, match="no topic /typo"):
+            list(bag.messages(["/typo"]))
+
+
+def test_poses_come_from_odometry_and_broken_ones_are_counted(tmp_path):
+    path = tmp_path / "bag"
+    with Writer2(path, version=9) as writer:
+        poses = writer.add_connection("/odom", ODOMETRY, typestore=STORE)
+        for i, x in enumerate((1.0, float("nan"), 3.0), start=1):
+            raw = STORE.serialize_cdr(_odometry(i * SECOND, x), ODOMETRY)
+            writer.write(poses, i * SECOND, raw)
+    with open_bag(path) as bag:
+        source = choose_pose_source(bag, None, required=True)
+        assert source is not None
+        read = [item for m in bag.messages(source.topics) for item in source.read(m)]
+    assert [(stamp, pose.position[0]) for stamp, pose in read] == [(SECOND, 1.0), (3 * SECOND, 3.0)]
+    assert source.dropped == 1
+
+
+def _tf(stamp_ns: int, parent: str, child: str, x: float, yaw: float):
+    from semflip_core.poses import quaternion_from_yaw
+
+    t = STORE.types
+    qx, qy, qz, qw = quaternion_from_yaw(yaw)
+    return t["geometry_msgs/msg/TransformStamped"](
+        header=_header(stamp_ns, parent),
+        child_frame_id=child,
+        transform=t["geometry_msgs/msg/Transform"](
+            translation=t["geometry_msgs/msg/Vector3"](x=x, y=0.0, z=0.0),
+            rotation=t["geometry_msgs/msg/Quaternion"](x=qx, y=qy, z=qz, w=qw),
+        ),
+    )
+
+
+def test_tf_is_composed_from_map_to_base(tmp_path):
+    kind = "tf2_msgs/msg/TFMessage"
+    message = STORE.types[kind]
+    with Writer2(tmp_path / "bag", version=9) as writer:
+        tf = writer.add_connection("/tf", kind, typestore=STORE)
+        for stamp, item in (
+            (1, _tf(SECOND, "odom", "base_link", 2.0, 0.0)),
+            (2, _tf(2 * SECOND, "map", "odom", 1.0, np.pi / 2)),
+            (3, _tf(3 * SECOND, "odom", "base_link", 3.0, 0.0)),
+        ):
+            writer.write(tf, stamp * SECOND, STORE.serialize_cdr(message([item]), kind))
+    with open_bag(tmp_path / "bag") as bag:
+        source = TfPoses(bag)
+        read = [item for m in bag.messages(source.topics) for item in source.read(m)]
+    assert [stamp for stamp, _ in read] == [2 * SECOND, 3 * SECOND]
+    pose = read[1][1]
+    assert pose.frame_id == "map"
+    assert pose.position == pytest.approx((1.0, 3.0, 0.0))
+    assert pose.yaw == pytest.approx(np.pi / 2)
+
+
+def test_topics_survive_a_copy_of_the_directory(tmp_path):
+    path = write_bag(tmp_path / "bag")
+    shutil.copytree(path, tmp_path / "renamed")
+    with open_bag(tmp_path / "renamed") as bag:
+        assert isinstance(bag, Bag)
+        assert bag.message_count == 10
