@@ -1,0 +1,61 @@
+"""What all tests share: a ROS domain of their own, this machine only, no hub, paths of the data."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from semflip_ros.domain import OwnDomain
+
+ROOT = Path(__file__).resolve().parent.parent
+PROFILE = ROOT / "config" / "dds_loopback.xml"
+
+# Set when this file is read, before anything imports rclpy or transformers; children inherit it.
+_DOMAIN = OwnDomain()
+os.environ.update(
+    ROS_DOMAIN_ID=str(_DOMAIN.id),
+    ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+    FASTDDS_DEFAULT_PROFILES_FILE=str(PROFILE),
+    FASTRTPS_DEFAULT_PROFILES_FILE=str(PROFILE),
+    ROS_LOG_DIR=tempfile.mkdtemp(prefix="semflip_ros_log_"),
+    HF_HUB_OFFLINE="1",
+    TRANSFORMERS_OFFLINE="1",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests of live nodes, and say why, where the messages are not built or not on the path."""
+    if importlib.util.find_spec("rclpy") and importlib.util.find_spec("semflip"):
+        return
+    reason = "needs rclpy and the built messages: run `make test`, or `. ./env.bash` first"
+    for item in items:
+        if item.get_closest_marker("live"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The sample dataset (DESIGN section 8): train_0, train_1, calibration_0, test_0."""
+    return ROOT / "data" / "sample"
+
+
+@pytest.fixture(scope="session")
+def sample_bag(sample: Path) -> Path:
+    """A rosbag2 of the sample's test sequence: CompressedImage and Odometry."""
+    return sample / "sequences" / "test_0"
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """Where colcon installed refusal_node, replay and ask."""
+    return ROOT / "install" / "semflip" / "lib" / "semflip"
