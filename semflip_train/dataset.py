@@ -232,7 +232,7 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 def _checked(kind: type[SettingsT], values: Mapping[str, Any], where: str) -> SettingsT:
     try:
-        return kind.model_validate(values, strict=False)
+        return kind.model_validate(values)
     except ValidationError as error:
         lines = []
         for item in error.errors():
