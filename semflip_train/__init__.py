@@ -1,1 +1,1 @@
-"""The offline half of semflip: data, synthesis, training, evaluation and the ``semflip`` command."""
+"""The offline half of semflip: data, synthesis, training, evaluation, the ``semflip`` command."""

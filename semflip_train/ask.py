@@ -1,0 +1,154 @@
+"""``semflip ask``: the robot's agent on a recording, a video or a stored memory, no ROS."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from semflip_core.errors import ConfigError
+from semflip_core.settings import DecisionSettings, KeyframeSettings, RecallSettings
+from semflip_train.offline import load_backends, shipped_gate
+
+if TYPE_CHECKING:
+    from semflip_core.agent import RefusalAgent
+    from semflip_core.decision import Decision
+    from semflip_core.memory import VideoMemory
+
+logger = logging.getLogger("semflip")
+Progress = Callable[[str, int, int], None]
+"""Told (step, done, in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is asked about: exactly one of a recording, a video or a stored memory."""
+
+    bag: Path | None = None
+    video: Path | None = None
+    memory: Path | None = None
+    image_topic: str | None = None
+    pose_topic: str | None = None
+
+    def __post_init__(self) -> None:
+        given = [p for p in (self.bag, self.video, self.memory) if p is not None]
+        if len(given) != 1:
+            raise ConfigError("give exactly one of --bag, --video and --memory")
+
+
+@contextmanager
+def open_memory(
+    source: Source, keyframes: KeyframeSettings, progress: Progress | None = None
+) -> Iterator[tuple[VideoMemory, str]]:
+    """The memory of a source and the map that its poses belong to.
+
+    Raises:
+        BagError: the recording or video cannot be used.
+        MemoryFileError: the memory file cannot be used.
+    """
+    from semflip_core.memory import VideoMemory
+
+    def told(step: str) -> Callable[[int, int], None] | None:
+        return None if progress is None else lambda done, total: progress(step, done, total)
+
+    if source.memory is not None:
+        with VideoMemory(source.memory, read_only=True) as stored:
+            maps = [record.map_id for record in stored.records()]
+            yield stored, maps[-1] if maps else ""
+        return
+    with VideoMemory() as memory:
+        if source.bag is not None:
+            from semflip_core.bags import memory_from_bag
+
+            ingest = memory_from_bag(
+                source.bag,
+                memory,
+                keyframes=keyframes,
+                image_topic=source.image_topic,
+                pose_topic=source.pose_topic,
+                map_id="bag",
+                progress=told("reading"),
+            )
+        else:
+            from semflip_core.footage import memory_from_video
+
+            assert source.video is not None
+            ingest = memory_from_video(
+                source.video, memory, keyframes=keyframes, progress=told("reading")
+            )
+        logger.info("keyframes: %s", dict(ingest.counters))
+        yield memory, "bag" if source.bag is not None else "video"
+
+
+@contextmanager
+def open_agent(
+    source: Source,
+    *,
+    encoder: str = "mini",
+    retriever: str | None = None,
+    gate: Path | None = None,
+    threshold: float | None = None,
+    global_frame: str = "map",
+    keyframes: KeyframeSettings | None = None,
+    recall: RecallSettings | None = None,
+    decision: DecisionSettings | None = None,
+    progress: Progress | None = None,
+) -> Iterator[RefusalAgent]:
+    """An agent over the source's memory, its features made.
+
+    Raises:
+        GateError: the gate file is no gate, or was made for another pipeline.
+    """
+    from semflip_core.agent import RefusalAgent
+    from semflip_core.gate import Gate
+
+    loaded_gate = Gate.load(gate or shipped_gate(encoder))
+    keyframes = keyframes or KeyframeSettings()
+    made, chooser = load_backends(encoder, retriever)
+    with open_memory(source, keyframes, progress) as (memory, map_id):
+        agent = RefusalAgent(
+            memory,
+            made,
+            loaded_gate,
+            retriever=chooser,
+            recall=recall,
+            decision=decision,
+            global_frame=global_frame,
+            map_id=map_id,
+            threshold=threshold,
+        )
+        try:
+            total = len(memory)
+            done = 0
+            while step := agent.catch_up(limit=1):
+                done += step
+                if progress is not None:
+                    progress("encoding", done, total)
+            yield agent
+        finally:
+            agent.close()
+
+
+def ask_all(agent: RefusalAgent, questions: Sequence[str]) -> list[Decision]:
+    """One decision for each question, ids ``q1``, ``q2``..."""
+    return [agent.ask(text, query_id=f"q{i}") for i, text in enumerate(questions, start=1)]
+
+
+def write_evidence(agent: RefusalAgent, decisions: Sequence[Decision], folder: Path) -> list[Path]:
+    """A JPEG for each decision that has evidence: the best frame, the referent's region framed."""
+    from semflip_train.pictures import framed
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for decision in decisions:
+        if not decision.evidence:
+            continue
+        best = decision.evidence[0]
+        picture = agent.memory.picture(best.keyframe_id)
+        file = folder / f"{decision.query_id}_{decision.verdict.value}.jpg"
+        file.write_bytes(framed(picture, best.region, decision))
+        written.append(file)
+    return written

@@ -1,0 +1,93 @@
+"""How the command shows what it does: progress, decisions and tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from semflip_core.decision import Decision
+
+
+def quiet_terminal() -> bool:
+    """No progress bars: in CI, or where nobody watches."""
+    return bool(os.environ.get("CI")) or not sys.stderr.isatty()
+
+
+@contextmanager
+def steps(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A progress bar with rate and remaining time, told (step, done, in all); None where quiet."""
+    if quiet or quiet_terminal():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    tasks: dict[str, TaskID] = {}
+    with Progress(
+        TextColumn("{task.description:>12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    ) as bar:
+
+        def told(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total or None, rate="")
+            speed = bar.tasks[list(tasks).index(step)].speed
+            rate = f"{speed:.1f}/s" if speed else ""
+            bar.update(tasks[step], completed=done, total=total or None, rate=rate)
+
+        yield told
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One line of JSON on standard output."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def print_decision(decision: Decision) -> None:
+    """A decision as a panel."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.panel import Panel
+
+    answered = decision.goal is not None
+    colour = "green" if answered else "red"
+    lines = []
+    if decision.goal is not None:
+        x, y, _ = decision.goal.position
+        lines.append(
+            f"[bold green]Goal[/]  x {x:.2f} m, y {y:.2f} m, heading {decision.goal.yaw:.2f} rad "
+            f"in '{escape(decision.goal.frame_id)}'"
+        )
+    else:
+        reason = decision.reason.value if decision.reason else ""
+        lines.append(f"[bold red]{decision.statement}[/]  {reason}: {escape(decision.sentence)}")
+    lines.append(f"P(unanswerable) {decision.score:.3f}, threshold {decision.threshold:.3f}")
+    if decision.answer:
+        lines.append(escape(decision.answer))
+    for item in decision.evidence:
+        where = "pose unknown"
+        if item.pose is not None:
+            where = f"from x {item.pose.position[0]:.2f}, y {item.pose.position[1]:.2f}"
+        lines.append(
+            f"[dim]saw at {item.stamp_ns / 1e9:.2f} s {where}, relevance {item.relevance:.3f}[/]"
+        )
+    lines.append(f"[dim]{decision.timings_ms.get('total', 0.0):.0f} ms[/]")
+    Console().print(
+        Panel("\n".join(lines), title=escape(decision.question), border_style=colour, expand=False)
+    )
