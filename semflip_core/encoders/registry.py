@@ -19,19 +19,34 @@ RETRIEVERS: dict[str, str] = {
 
 
 def _load(kind: str, table: Mapping[str, str], name: str, options: Mapping[str, Any]) -> Any:
-    if name not in table:
-        raise ConfigError(f"unknown {kind} '{name}'; known: {', '.join(sorted(table))}")
-    module, factory = table[name].split(":")
+    target = name if ":" in name else table.get(name, "")
+    if not target:
+        raise ConfigError(
+            f"unknown {kind} '{name}'; known: {', '.join(sorted(table))}, or your own as "
+            "'module:Class'"
+        )
     try:
-        return getattr(import_module(module), factory)(**options)
+        return _factory(kind, target)(**options)
     except TypeError as error:
         if "unexpected keyword argument" in str(error):
             raise ConfigError(f"{kind} '{name}': {error}") from error
         raise
 
 
+def _factory(kind: str, target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the module itself imports
+        raise ConfigError(f"{kind} '{target}': no module '{error.name}' on PYTHONPATH") from error
+    except (AttributeError, ValueError) as error:
+        raise ConfigError(f"{kind} '{target}': module '{module}' has no '{attribute}'") from error
+
+
 def load_encoder(name: str, **options: Any) -> Encoder:
-    """Load an encoder by name.
+    """Load an encoder by name, or one's own as ``module:Class``.
 
     Raises:
         ConfigError: the name or an option is unknown.

@@ -1,0 +1,181 @@
+"""The thread between the camera's callbacks and the memory: chooses keyframes, in arrival order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from semflip_core.errors import ImageError, MemoryFileError
+from semflip_core.images import StoredPicture
+from semflip_core.ingest import Ingest
+from semflip_core.poses import Pose
+
+logger = logging.getLogger("semflip")
+
+#: The same complaint is logged again only after this; seconds.
+COMPLAINT_INTERVAL_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    stamp_ns: int
+    size: int
+    load: Callable[[], StoredPicture]
+
+
+@dataclass(frozen=True, slots=True)
+class _PoseSample:
+    stamp_ns: int
+    pose: Pose
+
+
+class FrameFeed:
+    """Images and poses go in from callbacks in microseconds; one thread makes keyframes of them.
+
+    Args:
+        ingest: makes the keyframe choice; only this thread touches it.
+        backlog_bytes: message bytes that may wait; images beyond are dropped and counted.
+        time_jump_ns: stamps going back by more than this are a time jump.
+        on_keyframes: told after keyframes were stored.
+        on_time_jump: told when stamps went back; returns the ingest to go on with.
+    """
+
+    def __init__(
+        self,
+        ingest: Ingest,
+        *,
+        backlog_bytes: int,
+        time_jump_ns: int,
+        on_keyframes: Callable[[], None],
+        on_time_jump: Callable[[str], Ingest],
+    ) -> None:
+        self._ingest = ingest
+        self._backlog_bytes = backlog_bytes
+        self._time_jump_ns = time_jump_ns
+        self._on_keyframes = on_keyframes
+        self._on_time_jump = on_time_jump
+        self._waiting: deque[_Image | _PoseSample | str] = deque()
+        self._waiting_bytes = 0
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._newest: dict[type, int] = {}
+        self._complained: dict[str, float] = {}
+        self.counters: Counter[str] = Counter()
+        self._chosen: Counter[str] = Counter()  # the ingest's counters, as of the last item
+        self.last_image = self.last_pose = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="semflip-frames", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def image(self, stamp_ns: int, size: int, load: Callable[[], StoredPicture]) -> None:
+        """An image came; ``load`` makes the stored picture, only if it is wanted.
+
+        Args:
+            stamp_ns: header stamp.
+            size: bytes that wait with it.
+        """
+        self.last_image = time.monotonic()
+        with self._wake:
+            self.counters["received"] += 1
+            if self._waiting_bytes + size > self._backlog_bytes and self._waiting_bytes:
+                self.counters["dropped.backlog"] += 1
+                return
+            self._waiting_bytes += size
+            self._waiting.append(_Image(stamp_ns, size, load))
+            self._wake.notify()
+
+    def pose(self, stamp_ns: int, pose: Pose) -> None:
+        """A pose of the base came."""
+        self.last_pose = time.monotonic()
+        with self._wake:
+            self.counters["poses"] += 1
+            self._waiting.append(_PoseSample(stamp_ns, pose))
+            self._wake.notify()
+
+    def time_jumped(self, why: str) -> None:
+        """The clock went back; everything from now on is after the jump."""
+        with self._wake:
+            self._waiting.append(why)
+            self._wake.notify()
+
+    def complain(self, reason: str, message: str) -> None:
+        """Count a message that cannot be used, and log why, now and then."""
+        with self._wake:
+            self.counters[f"dropped.{reason}"] += 1
+            now = time.monotonic()
+            silent = now - self._complained.get(reason, -COMPLAINT_INTERVAL_S)
+            if silent < COMPLAINT_INTERVAL_S:
+                return
+            self._complained[reason] = now
+        logger.warning("dropped (%s): %s", reason, message)
+
+    def counts(self) -> dict[str, int]:
+        """Images and poses in, keyframes kept, and drops by reason."""
+        with self._wake:
+            return dict(self.counters + self._chosen)
+
+    def stop(self) -> None:
+        """Work off what waits, settle what waits for a pose, end the thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._waiting and not self._stopping:
+                    self._wake.wait()
+                if not self._waiting:
+                    break
+                item = self._waiting.popleft()
+                if isinstance(item, _Image):
+                    self._waiting_bytes -= item.size
+            self._take(item)
+            self._note_counters()
+        self._settled(self._ingest.finish)
+        self._note_counters()
+
+    def _note_counters(self) -> None:
+        counted = Counter(self._ingest.counters)
+        with self._wake:
+            self._chosen = counted
+
+    def _take(self, item: _Image | _PoseSample | str) -> None:
+        if isinstance(item, str):
+            self._jump(item)
+            return
+        newest = self._newest.get(type(item), item.stamp_ns)
+        if newest - item.stamp_ns > self._time_jump_ns:
+            kind = "image" if isinstance(item, _Image) else "pose"
+            self._jump(f"{kind} stamps went back by {(newest - item.stamp_ns) / 1e9:.2f} s")
+        self._newest[type(item)] = max(self._newest.get(type(item), item.stamp_ns), item.stamp_ns)
+        if isinstance(item, _PoseSample):
+            self._settled(lambda: self._ingest.add_pose(item.stamp_ns, item.pose))
+        elif self._ingest.wants(item.stamp_ns):
+            self._settled(lambda: self._ingest.offer(item.stamp_ns, item.load))
+
+    def _settled(self, step: Callable[[], list[int]]) -> None:
+        try:
+            stored = step()
+        except ImageError as error:
+            self.complain(error.reason, str(error))
+        except MemoryFileError as error:
+            self.complain("memory", str(error))
+        else:
+            if stored:
+                self._on_keyframes()
+
+    def _jump(self, why: str) -> None:
+        self._newest.clear()
+        with self._wake:
+            self.counters.update(self._ingest.counters)
+            self.counters["time_jumps"] += 1
+            self._chosen = Counter()
+        self._ingest = self._on_time_jump(why)
