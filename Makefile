@@ -17,7 +17,7 @@ demo: build  ## The real job with real processes: a goal, or "I do not know"
 	@$(IN) python -m semflip_ros.demo
 
 test: build  ## All tests that need no GPU and no hub
-	@$(IN) python -m pytest $(PYTEST_ARGS)
+	@$(IN) python -m pytest -m "not slow" $(PYTEST_ARGS)
 
 lint: build  ## ruff and mypy
 	@$(IN) ruff check . && ruff format --check . && mypy

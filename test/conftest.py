@@ -28,7 +28,7 @@ os.environ.update(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of live nodes, and say why, where the messages are not built or not on the path."""
+    """Skip tests of live nodes where the messages are not built or not on the path, and say so."""
     if importlib.util.find_spec("rclpy") and importlib.util.find_spec("semflip"):
         return
     reason = "needs rclpy and the built messages: run `make test`, or `. ./env.bash` first"
