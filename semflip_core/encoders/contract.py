@@ -116,8 +116,8 @@ class Retriever(Protocol):
     name: str
 
     @property
-    def dimension(self) -> int:
-        """Length of a region vector."""
+    def region_dimension(self) -> int:
+        """Length of a region vector (``dimension`` is the joint vector's, in the same class)."""
 
     def fingerprint(self) -> Fingerprint:
         """Everything that changes region vectors or phrase vectors."""

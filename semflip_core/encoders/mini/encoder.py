@@ -1,0 +1,209 @@
+"""The mini encoder and retriever: public packaged weights, CPU only, no model hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semflip_core.encoders.contract import Fingerprint, JointEmbedding, Vector
+from semflip_core.encoders.mini import joint as joint_module
+from semflip_core.encoders.mini.assets import MINILM
+from semflip_core.encoders.mini.backbone import WIDTH, Backbone, resize
+from semflip_core.encoders.mini.colours import COLOURS, region_colours
+from semflip_core.encoders.mini.colours import RULE as COLOUR_RULE
+from semflip_core.encoders.mini.conse import TOP_CLASSES, conse_vectors, top_classes
+from semflip_core.encoders.mini.joint import FrameView, JointModel, PhraseView, Space
+from semflip_core.encoders.mini.phrases import PARSER, ParsedQuestion, Phrase, PhraseParser
+from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
+from semflip_core.encoders.mini.regions import LAYOUT, averages, boxes
+from semflip_core.encoders.mini.text import DIMENSION, TextEncoder
+from semflip_core.errors import EncoderError
+from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
+
+Array = NDArray[np.float32]
+
+
+class MiniEncoder:
+    """Encoder and retriever in one: EfficientNet-Lite2 regions against MiniLM phrases.
+
+    A stand-in that works on real and rendered pictures without a GPU or a hub; see
+    :mod:`semflip_core.encoders.mini.joint` for what its embedding holds.
+
+    Args:
+        weights: a projection file other than the shipped one.
+        threads: threads of one picture's inference.
+
+    Raises:
+        MissingExtraError: a library or packaged weight is not installed (extra ``cpu``).
+        AssetError: a packaged weight is not the expected file.
+        EncoderError: the projection file is missing or damaged.
+    """
+
+    name = "mini"
+
+    def __init__(self, weights: str | Path | None = None, threads: int = 2) -> None:
+        self._weights = ProjectionWeights.load(weights or DEFAULT_WEIGHTS)
+        self._backbone = Backbone(threads)
+        self._text = TextEncoder()
+        self._parser = PhraseParser()
+        if self._weights["mlp.mean"].shape[0] != WIDTH or len(self._weights["labels"]) != 1000:
+            raise EncoderError("projection weights do not fit EfficientNet-Lite2")
+        distractors = self._weights["distractors"]
+        self._spaces = (
+            Space(self._weights["reference.projected"], distractors),
+            Space(self._weights["reference.conse"], distractors),
+        )
+        wording = len(self._weights["wording.basis"]) + len(self._weights["sentence.basis"])
+        self._joint = JointModel(self._spaces, len(COLOURS), wording)
+
+    @property
+    def dimension(self) -> int:
+        """Length of the joint vector."""
+        return self._joint.dimension
+
+    @property
+    def region_dimension(self) -> int:
+        """Length of a region vector."""
+        return DIMENSION
+
+    def fingerprint(self) -> Fingerprint:
+        """Everything that changes a joint embedding."""
+        return {
+            **self.frame_fingerprint(),
+            "parser": PARSER,
+            "text": MINILM[2][:16],
+            "weights": self._weights.digest,
+            "joint": joint_module.VERSION,
+        }
+
+    def frame_fingerprint(self) -> Fingerprint:
+        """What changes stored features: backbone, scaling, regions, colours, projection."""
+        return {
+            "name": self.name,
+            **Backbone.fingerprint(),
+            "regions": LAYOUT,
+            "classes": TOP_CLASSES,
+            "colours": COLOUR_RULE,
+            "frame_weights": self._weights.frame_digest,
+        }
+
+    def encode_frame(self, rgb: Picture) -> FrameFeatures:
+        """Regions of one picture, about 56 kB.
+
+        Returns:
+            ``projected (n, 384)`` int8 with ``scale (n,)``; ``classes (n, 10)`` and
+            ``probabilities (n, 10)`` (ConSE, unpacked at query time); ``colours (n, 11)`` uint8
+            shares of 255; ``distractors (2, d)`` float16 best z-scores; ``grid (2,)`` its size.
+
+        Raises:
+            EncoderError: not colour, or a side under 16 pixels.
+        """
+        picture = resize(rgb)
+        grid = self._backbone.grid(picture)
+        pooled = averages(grid)
+        logits = pooled @ self._backbone.class_weight.T + self._backbone.class_bias
+        classes, probabilities = top_classes(logits)
+        conse = conse_vectors(classes, probabilities, self._weights["labels"])
+        packed, scale = _pack(self._weights.project(pooled, conse))
+        projected = _unpack(packed, scale)
+        best = [
+            space.best_distractors(regions)
+            for space, regions in zip(self._spaces, (projected, conse), strict=True)
+        ]
+        return FrameFeatures(
+            {
+                "projected": packed,
+                "scale": scale,
+                "classes": classes,
+                "probabilities": probabilities,
+                "colours": np.round(region_colours(picture) * 255).astype(np.uint8),
+                "distractors": np.stack(best).astype(np.float16),
+                "grid": np.array(grid.shape[:2], np.uint16),
+            }
+        )
+
+    def encode(self, question: str, frames: Sequence[MemoryFrame]) -> JointEmbedding:
+        """Embed the question with the frames; see :class:`~.joint.JointModel`."""
+        if not frames:
+            raise EncoderError("no frames to encode; the memory is empty")
+        parsed = self._parser.parse(question)
+        phrases = [self._phrase_view(phrase) for phrase in parsed.phrases]
+        views = [self._view(frame.record.id, frame.features) for frame in frames]
+        return self._joint.embed(phrases, self._wording(parsed), views)
+
+    def region_vectors(self, features: FrameFeatures) -> Vector:
+        """``(regions, 384)`` unit vectors of the projected regions."""
+        return self._unpacked(features)[0]
+
+    def phrase_vectors(self, question: str) -> Vector:
+        """``(phrases, 384)`` unit vectors of the question's phrases, the target first."""
+        parsed = self._parser.parse(question)
+        return self._weights.centred(self._text.vectors(p.text for p in parsed.phrases))
+
+    def close(self) -> None:
+        """Release the networks."""
+        del self._backbone, self._text, self._parser
+
+    def _wording(self, parsed: ParsedQuestion) -> Array:
+        wording, sentence = self._text.vectors([parsed.wording, parsed.question])
+        return self._weights.wording_vector(wording, sentence)
+
+    def _phrase_view(self, phrase: Phrase) -> PhraseView:
+        full, head = self._weights.centred(self._text.vectors([phrase.text, phrase.head]))
+        distractors = self._weights["distractors"]
+        alike = np.maximum(distractors @ full, distractors @ head)
+        rivals = alike <= joint_module.SYNONYM
+        if rivals.sum() < 3:
+            rivals = np.argsort(np.argsort(alike)) < 3
+        spaces = len(self._spaces)
+        return PhraseView(
+            full=[full] * spaces,
+            head=[head] * spaces,
+            rivals=rivals,
+            colour=COLOURS.index(phrase.colour) if phrase.colour else None,
+            attributes=len(phrase.attributes),
+            noun=phrase.noun,
+        )
+
+    def _unpacked(self, features: FrameFeatures) -> tuple[Array, Array]:
+        a = features.arrays
+        try:
+            projected = _unpack(np.asarray(a["projected"]), np.asarray(a["scale"]))
+            conse = conse_vectors(
+                np.asarray(a["classes"], np.uint16),
+                np.asarray(a["probabilities"], np.float16),
+                self._weights["labels"],
+            )
+        except KeyError as error:
+            raise EncoderError(f"features lack {error}; they are not mini's") from error
+        return projected, conse
+
+    def _view(self, key: int, features: FrameFeatures) -> FrameView:
+        projected, conse = self._unpacked(features)
+        best = np.asarray(features.arrays["distractors"], np.float32)
+        rows, columns = (int(v) for v in features.arrays["grid"])
+        return FrameView(
+            key=key,
+            regions=(projected, conse),
+            distractors=(best[0], best[1]),
+            boxes=boxes(rows, columns),
+            colours=np.asarray(features.arrays["colours"], np.float32) / np.float32(255),
+        )
+
+
+def _pack(vectors: Array) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
+    """Unit vectors as int8 with a scale for each, 1/128 of its largest entry."""
+    scale = (np.abs(vectors).max(axis=1) / 127).astype(np.float16)
+    safe = np.maximum(scale.astype(np.float32), 1e-6)[:, None]
+    return np.clip(np.round(vectors / safe), -127, 127).astype(np.int8), scale
+
+
+def _unpack(packed: NDArray[np.generic], scale: NDArray[np.generic]) -> Array:
+    """Unit vectors from :func:`_pack`."""
+    rows = packed.astype(np.float32) * scale.astype(np.float32)[:, None]
+    norm = np.linalg.norm(rows, axis=1, keepdims=True)
+    result: Array = rows / np.maximum(norm, np.float32(1e-9))
+    return result

@@ -1,0 +1,178 @@
+"""The weights that semflip trains for mini: regions into the text space, and what judges them.
+
+One safetensors file of a few MB, made by ``python -m semflip_train.projection`` (which documents
+its training data). The projection is ConSE plus a residual MLP on the pooled features; the MLP's
+last layer starts at zero, so training starts at ConSE and may only add to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semflip_core.encoders.mini.conse import unit
+from semflip_core.errors import EncoderError
+
+Array = NDArray[np.float32]
+
+HEADER_KEY = "semflip_mini"
+FORMAT = 1
+DEFAULT_WEIGHTS = Path(__file__).parents[2] / "weights" / "mini_projection.safetensors"
+
+#: name -> number of dimensions; lengths are checked against each other.
+TENSORS = {
+    "text.mean": 1,
+    "labels": 2,
+    "mlp.mean": 1,
+    "mlp.scale": 1,
+    "mlp.weight1": 2,
+    "mlp.bias1": 1,
+    "mlp.weight2": 2,
+    "mlp.bias2": 1,
+    "reference.projected": 2,
+    "reference.conse": 2,
+    "distractors": 2,
+    "wording.mean": 1,
+    "wording.basis": 2,
+    "sentence.mean": 1,
+    "sentence.basis": 2,
+}
+
+
+@dataclass(frozen=True)
+class ProjectionWeights:
+    """Content of the weights file.
+
+    Args:
+        tensors: ``text.mean (384,)`` subtracted from every text vector; ``labels (1000, 384)``
+            centred unit vectors of the ImageNet names; ``mlp.*`` the residual MLP on standardised
+            features (1280-h-384, ReLU); ``reference.* (r, 384)`` regions of unrelated pictures in
+            each space; ``distractors (d, 384)`` centred unit vectors; ``wording.*`` and
+            ``sentence.*`` principal components of delexicalised and plain questions.
+        header: how they were made, with ``distractor_names``.
+    """
+
+    tensors: Mapping[str, Array]
+    header: Mapping[str, object]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.tensors[name]
+
+    @property
+    def digest(self) -> str:
+        """Hash of every tensor, for the fingerprint."""
+        return self._digest(sorted(self.tensors))
+
+    @property
+    def frame_digest(self) -> str:
+        """Hash of the tensors that change what is stored per frame."""
+        return self._digest([n for n in sorted(self.tensors) if not n.startswith(("wor", "sent"))])
+
+    def _digest(self, names: list[str]) -> str:
+        digest = hashlib.sha256(str(FORMAT).encode())
+        for name in names:
+            digest.update(name.encode() + np.ascontiguousarray(self.tensors[name]).tobytes())
+        return digest.hexdigest()[:16]
+
+    def project(self, pooled: Array, conse: Array) -> Array:
+        """``(n, 384)`` unit vectors from ``(n, 1280)`` averaged features and their ConSE vectors.
+
+        Rows do not influence each other.
+        """
+        x = (pooled - self["mlp.mean"]) / self["mlp.scale"]
+        hidden = np.maximum(x @ self["mlp.weight1"] + self["mlp.bias1"], 0.0)
+        return unit(conse + hidden @ self["mlp.weight2"] + self["mlp.bias2"])
+
+    def centred(self, text_vectors: Array) -> Array:
+        """Text vectors ``(n, 384)`` as unit vectors of the common space."""
+        return unit(text_vectors - self["text.mean"])
+
+    def wording_vector(self, wording: Array, sentence: Array) -> Array:
+        """The few dimensions of ``(384,)`` wording and sentence vectors that the gate sees."""
+        a = (wording - self["wording.mean"]) @ self["wording.basis"].T
+        b = (sentence - self["sentence.mean"]) @ self["sentence.basis"].T
+        return np.concatenate([a, b]).astype(np.float32)
+
+    def save(self, path: Path) -> None:
+        """Write the file in half precision; it appears whole or not at all."""
+        from safetensors.numpy import save
+
+        data = save(
+            {k: np.ascontiguousarray(v.astype(np.float16)) for k, v in self.tensors.items()},
+            metadata={HEADER_KEY: json.dumps(dict(self.header), sort_keys=True)},
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_bytes(data)
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path = DEFAULT_WEIGHTS) -> ProjectionWeights:
+        """Read and check the file.
+
+        Raises:
+            EncoderError: missing, damaged, or its tensors do not fit together.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        file = Path(path)
+        if not file.is_file():
+            raise EncoderError(
+                f"{file}: no such weights; make them with: python -m semflip_train.projection"
+            )
+        try:
+            with safe_open(file, framework="numpy") as opened:
+                metadata = opened.metadata() or {}
+                tensors = {
+                    name: opened.get_tensor(name).astype(np.float32)
+                    for name in opened.keys()  # noqa: SIM118
+                }
+        except (SafetensorError, OSError, ValueError) as error:
+            raise EncoderError(f"{file}: not a readable safetensors file: {error}") from error
+        try:
+            header = json.loads(metadata.get(HEADER_KEY, ""))
+        except json.JSONDecodeError as error:
+            raise EncoderError(f"{file}: safetensors, but no weights of mini") from error
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise EncoderError(f"{file}: weights of another format; this semflip reads {FORMAT}")
+        _check(tensors, file)
+        return cls(tensors, header)
+
+
+def _check(tensors: Mapping[str, Array], file: Path) -> None:
+    for name, dimensions in TENSORS.items():
+        if name not in tensors:
+            raise EncoderError(f"{file}: lacks the tensor '{name}'")
+        if tensors[name].ndim != dimensions:
+            raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
+        if not np.isfinite(tensors[name]).all():
+            raise EncoderError(f"{file}: tensor '{name}' holds NaN or infinity")
+    dim = tensors["text.mean"].shape[0]
+    hidden = tensors["mlp.bias1"].shape[0]
+    expected = {
+        "mlp.weight1": (tensors["mlp.mean"].shape[0], hidden),
+        "mlp.weight2": (hidden, dim),
+        "mlp.bias2": (dim,),
+        "mlp.scale": tensors["mlp.mean"].shape,
+        "wording.mean": (dim,),
+        "sentence.mean": (dim,),
+    }
+    for name, shape in expected.items():
+        if tensors[name].shape != shape:
+            raise EncoderError(
+                f"{file}: tensor '{name}' has shape {tensors[name].shape}, not {shape}"
+            )
+    for name in ("labels", "reference.projected", "reference.conse", "distractors"):
+        if tensors[name].shape[1] != dim:
+            raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
+    for name in ("wording.basis", "sentence.basis"):
+        if tensors[name].shape[1] != dim:
+            raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
+    if (tensors["mlp.scale"] <= 0).any():
+        raise EncoderError(f"{file}: tensor 'mlp.scale' must be positive")

@@ -1,0 +1,109 @@
+"""Put mini's weights file together: text statistics, labels, residual MLP, reference regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semflip_core.encoders.mini.backbone import WIDTH, Backbone
+from semflip_core.encoders.mini.conse import conse_vectors, top_classes, unit
+from semflip_core.encoders.mini.imagenet_names import IMAGENET_NAMES
+from semflip_core.encoders.mini.phrases import PhraseParser
+from semflip_core.encoders.mini.projection import FORMAT, ProjectionWeights
+from semflip_core.encoders.mini.text import DIMENSION, TextEncoder
+from semflip_train.projection_words import BACKGROUND, DISTRACTORS, questions
+
+Array = NDArray[np.float32]
+
+HIDDEN = 384
+WORDING_DIMENSIONS = 24
+SENTENCE_DIMENSIONS = 8
+#: Half precision is what is stored, so everything is computed from what was stored.
+NAMES_OF_A_CLASS = 2
+
+
+def half(x: Array) -> Array:
+    """Rounded to what the file will hold."""
+    return x.astype(np.float16).astype(np.float32)
+
+
+def base_tensors(text: TextEncoder, parser: PhraseParser) -> dict[str, Array]:
+    """Everything that needs no picture: means, labels, distractors, wording components.
+
+    The MLP is zero, which makes the projection plain ConSE.
+    """
+    names = [name for names in IMAGENET_NAMES for name in names[:NAMES_OF_A_CLASS]]
+    vectors = dict(zip(names, text.vectors(names), strict=True))
+    classes = np.stack(
+        [
+            unit(np.mean([vectors[n] for n in names[:NAMES_OF_A_CLASS]], axis=0))
+            for names in IMAGENET_NAMES
+        ]
+    )
+    things = text.vectors([*DISTRACTORS, *BACKGROUND])
+    # Animals are 40 % of ImageNet's names; the centre must not be theirs alone.
+    mean = half((classes.mean(axis=0) + things.mean(axis=0)) / 2)
+    asked = questions()
+    wording_mean, wording_basis = _components(
+        text.vectors(parser.parse(question).wording for question in asked), WORDING_DIMENSIONS
+    )
+    sentence_mean, sentence_basis = _components(text.vectors(asked), SENTENCE_DIMENSIONS)
+    return {
+        "text.mean": mean,
+        "labels": half(unit(classes - mean)),
+        "distractors": half(unit(text.vectors(DISTRACTORS) - mean)),
+        "wording.mean": wording_mean,
+        "wording.basis": wording_basis,
+        "sentence.mean": sentence_mean,
+        "sentence.basis": sentence_basis,
+        "mlp.mean": np.zeros(WIDTH, np.float32),
+        "mlp.scale": np.ones(WIDTH, np.float32),
+        "mlp.weight1": np.zeros((WIDTH, HIDDEN), np.float32),
+        "mlp.bias1": np.zeros(HIDDEN, np.float32),
+        "mlp.weight2": np.zeros((HIDDEN, DIMENSION), np.float32),
+        "mlp.bias2": np.zeros(DIMENSION, np.float32),
+    }
+
+
+def _components(vectors: Array, count: int) -> tuple[Array, Array]:
+    """Mean and leading principal components, scaled so that each has unit deviation."""
+    mean = vectors.mean(axis=0)
+    _, singular, rows = np.linalg.svd(vectors - mean, full_matrices=False)
+    deviation = singular[:count] / np.sqrt(len(vectors))
+    signs = np.sign(rows[:count, np.abs(rows[:count]).argmax(axis=1)].diagonal())
+    basis = rows[:count] * signs[:, None] / np.maximum(deviation, 1e-3)[:, None]
+    return half(mean.astype(np.float32)), half(basis.astype(np.float32))
+
+
+def conse_of(pooled: Array, backbone: Backbone, labels: Array) -> Array:
+    """ConSE vectors ``(n, 384)`` of averaged features ``(n, 1280)``."""
+    logits = pooled @ backbone.class_weight.T + backbone.class_bias
+    return conse_vectors(*top_classes(logits), labels)
+
+
+def complete(
+    tensors: Mapping[str, Array], reference: Array, backbone: Backbone, header: Mapping[str, object]
+) -> ProjectionWeights:
+    """Add what the spaces are judged by: the reference regions, projected.
+
+    Args:
+        reference: ``(r, 1280)`` averaged features of regions of unrelated pictures.
+    """
+    rounded = {name: half(np.asarray(value)) for name, value in tensors.items()}
+    conse = conse_of(reference, backbone, rounded["labels"])
+    bare = ProjectionWeights(rounded, {})
+    rounded["reference.conse"] = half(conse)
+    rounded["reference.projected"] = half(bare.project(reference, conse))
+    full_header = {"format": FORMAT, "distractor_names": list(DISTRACTORS), **header}
+    return ProjectionWeights(rounded, full_header)
+
+
+def sample_rows(groups: Sequence[Array], count: int, seed: int) -> Array:
+    """``count`` rows, as evenly as possible from each picture's regions."""
+    rng = np.random.default_rng(seed)
+    each = -(-count // max(len(groups), 1))
+    rows = [g[rng.choice(len(g), min(each, len(g)), replace=False)] for g in groups]
+    joined = np.concatenate(rows)
+    return joined[rng.permutation(len(joined))[:count]]
