@@ -16,9 +16,13 @@ fi
 . "$_semflip_root/install/setup.bash"
 export PATH="$_semflip_root/install/semflip/lib/semflip:$PATH"
 
-# Fast DDS reads the first name since ROS 2 Kilted, the second before.
-export FASTDDS_DEFAULT_PROFILES_FILE="${FASTDDS_DEFAULT_PROFILES_FILE:-$_semflip_root/config/dds_loopback.xml}"
-export FASTRTPS_DEFAULT_PROFILES_FILE="${FASTRTPS_DEFAULT_PROFILES_FILE:-$FASTDDS_DEFAULT_PROFILES_FILE}"
+# Jazzy and older read the first name; newer ones warn about it.
+case "${ROS_DISTRO:-}" in
+  humble | iron | jazzy)
+    export FASTRTPS_DEFAULT_PROFILES_FILE="${FASTRTPS_DEFAULT_PROFILES_FILE:-$_semflip_root/config/dds_loopback.xml}" ;;
+  *)
+    export FASTDDS_DEFAULT_PROFILES_FILE="${FASTDDS_DEFAULT_PROFILES_FILE:-$_semflip_root/config/dds_loopback.xml}" ;;
+esac
 export ROS_AUTOMATIC_DISCOVERY_RANGE="${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}"
 # Nothing is fetched from a model hub at run time.
 export HF_HUB_OFFLINE="${HF_HUB_OFFLINE:-1}" TRANSFORMERS_OFFLINE="${TRANSFORMERS_OFFLINE:-1}"

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 
 #: Domains whose ports stay below Linux' ephemeral range (32768), 0 left to the user.
 DOMAINS = range(1, 102)
+
+#: ROS 2 releases whose Fast DDS (2.x) reads the older name; newer ones warn about it.
+FAST_DDS_2 = ("humble", "iron", "jazzy")
+
+
+def local_environment(domain: int, profile: Path) -> dict[str, str]:
+    """Variables that keep ROS processes on this machine and in one domain, without a model hub.
+
+    Args:
+        domain: ``ROS_DOMAIN_ID``.
+        profile: Fast DDS profile, as ``config/dds_loopback.xml``.
+    """
+    older = os.environ.get("ROS_DISTRO") in FAST_DDS_2
+    name = "FASTRTPS_DEFAULT_PROFILES_FILE" if older else "FASTDDS_DEFAULT_PROFILES_FILE"
+    return {
+        "ROS_DOMAIN_ID": str(domain),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        name: str(profile),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+    }
 
 
 class OwnDomain:

@@ -9,22 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from semflip_ros.domain import OwnDomain
+from semflip_ros.domain import OwnDomain, local_environment
 
 ROOT = Path(__file__).resolve().parent.parent
-PROFILE = ROOT / "config" / "dds_loopback.xml"
 
 # Set when this file is read, before anything imports rclpy or transformers; children inherit it.
 _DOMAIN = OwnDomain()
-os.environ.update(
-    ROS_DOMAIN_ID=str(_DOMAIN.id),
-    ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
-    FASTDDS_DEFAULT_PROFILES_FILE=str(PROFILE),
-    FASTRTPS_DEFAULT_PROFILES_FILE=str(PROFILE),
-    ROS_LOG_DIR=tempfile.mkdtemp(prefix="semflip_ros_log_"),
-    HF_HUB_OFFLINE="1",
-    TRANSFORMERS_OFFLINE="1",
-)
+os.environ |= local_environment(_DOMAIN.id, ROOT / "config" / "dds_loopback.xml")
+os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="semflip_ros_log_")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from semflip_ros.domain import local_environment
+
 LARGEST_PICTURE = 3840 * 2160 * 3
 SPACE = "{http://www.eprosima.com}"
 
@@ -38,11 +40,7 @@ def test_only_the_robot_profile_reaches_other_machines(root: Path) -> None:
 @pytest.mark.parametrize("name", ["dds_loopback.xml", "dds_shared_memory.xml"])
 def test_4k_pictures_arrive_whole(root: Path, name: str, tmp_path: Path) -> None:
     count = 15
-    profile = str(root / "config" / name)
-    env = os.environ | {
-        "FASTDDS_DEFAULT_PROFILES_FILE": profile,
-        "FASTRTPS_DEFAULT_PROFILES_FILE": profile,
-    }
+    env = os.environ | local_environment(int(os.environ["ROS_DOMAIN_ID"]), root / "config" / name)
     here = Path(__file__).parent
     log = (tmp_path / "sender.log").open("w+")
     sender = subprocess.Popen(
