@@ -33,15 +33,17 @@ class _PoseSample:
     pose: Pose
 
 
+#: An image, a pose, or something to do with the ingest at this place of the stream.
+_Item = _Image | _PoseSample | Callable[[Ingest], list[int]]
+
+
 class FrameFeed:
     """Images and poses go in from callbacks in microseconds; one thread makes keyframes of them.
 
     Args:
-        ingest: makes the keyframe choice; only this thread touches it.
+        ingest: makes the keyframe choice; only this thread uses it.
         backlog_bytes: message bytes that may wait; images beyond are dropped and counted.
-        time_jump_ns: stamps going back by more than this are a time jump.
         on_keyframes: told after keyframes were stored.
-        on_time_jump: told when stamps went back; returns the ingest to go on with.
     """
 
     def __init__(
@@ -49,20 +51,15 @@ class FrameFeed:
         ingest: Ingest,
         *,
         backlog_bytes: int,
-        time_jump_ns: int,
         on_keyframes: Callable[[], None],
-        on_time_jump: Callable[[str], Ingest],
     ) -> None:
         self._ingest = ingest
         self._backlog_bytes = backlog_bytes
-        self._time_jump_ns = time_jump_ns
         self._on_keyframes = on_keyframes
-        self._on_time_jump = on_time_jump
-        self._waiting: deque[_Image | _PoseSample | str] = deque()
+        self._waiting: deque[_Item] = deque()
         self._waiting_bytes = 0
         self._wake = threading.Condition()
         self._stopping = False
-        self._newest: dict[type, int] = {}
         self._complained: dict[str, float] = {}
         self.counters: Counter[str] = Counter()
         self._chosen: Counter[str] = Counter()  # the ingest's counters, as of the last item
@@ -84,7 +81,7 @@ class FrameFeed:
         with self._wake:
             self.counters["received"] += 1
             if self._waiting_bytes + size > self._backlog_bytes and self._waiting_bytes:
-                self.counters["dropped.backlog"] += 1
+                self.counters["backlog"] += 1
                 return
             self._waiting_bytes += size
             self._waiting.append(_Image(stamp_ns, size, load))
@@ -98,19 +95,18 @@ class FrameFeed:
             self._waiting.append(_PoseSample(stamp_ns, pose))
             self._wake.notify()
 
-    def time_jumped(self, why: str) -> None:
-        """The clock went back; everything from now on is after the jump."""
+    def then(self, step: Callable[[Ingest], list[int]]) -> None:
+        """Do something with the ingest, in this thread, after what came before."""
         with self._wake:
-            self._waiting.append(why)
+            self._waiting.append(step)
             self._wake.notify()
 
-    def complain(self, reason: str, message: str) -> None:
-        """Count a message that cannot be used, and log why, now and then."""
+    def complain(self, reason: str, message: str, *, counted: bool = False) -> None:
+        """Say, now and then, why a message cannot be used, and count it unless that is done."""
         with self._wake:
-            self.counters[f"dropped.{reason}"] += 1
+            self.counters[reason] += not counted
             now = time.monotonic()
-            silent = now - self._complained.get(reason, -COMPLAINT_INTERVAL_S)
-            if silent < COMPLAINT_INTERVAL_S:
+            if now - self._complained.get(reason, -COMPLAINT_INTERVAL_S) < COMPLAINT_INTERVAL_S:
                 return
             self._complained[reason] = now
         logger.warning("dropped (%s): %s", reason, message)
@@ -139,7 +135,7 @@ class FrameFeed:
                     self._waiting_bytes -= item.size
             self._take(item)
             self._note_counters()
-        self._settled(self._ingest.finish)
+        self._store(self._ingest.finish)
         self._note_counters()
 
     def _note_counters(self) -> None:
@@ -147,35 +143,26 @@ class FrameFeed:
         with self._wake:
             self._chosen = counted
 
-    def _take(self, item: _Image | _PoseSample | str) -> None:
-        if isinstance(item, str):
-            self._jump(item)
-            return
-        newest = self._newest.get(type(item), item.stamp_ns)
-        if newest - item.stamp_ns > self._time_jump_ns:
-            kind = "image" if isinstance(item, _Image) else "pose"
-            self._jump(f"{kind} stamps went back by {(newest - item.stamp_ns) / 1e9:.2f} s")
-        self._newest[type(item)] = max(self._newest.get(type(item), item.stamp_ns), item.stamp_ns)
+    def _take(self, item: _Item) -> None:
         if isinstance(item, _PoseSample):
-            self._settled(lambda: self._ingest.add_pose(item.stamp_ns, item.pose))
+            self._store(lambda: self._ingest.add_pose(item.stamp_ns, item.pose))
+        elif not isinstance(item, _Image):
+            self._store(lambda: item(self._ingest))
         elif self._ingest.wants(item.stamp_ns):
-            self._settled(lambda: self._ingest.offer(item.stamp_ns, item.load))
+            self._store(lambda: self._ingest.offer(item.stamp_ns, lambda: self._load(item)))
 
-    def _settled(self, step: Callable[[], list[int]]) -> None:
+    def _load(self, image: _Image) -> StoredPicture:
+        try:
+            return image.load()
+        except ImageError as error:
+            self.complain(f"image_{error.reason}", str(error), counted=True)
+            raise  # the ingest counts it and goes on
+
+    def _store(self, step: Callable[[], list[int]]) -> None:
         try:
             stored = step()
-        except ImageError as error:
-            self.complain(error.reason, str(error))
         except MemoryFileError as error:
             self.complain("memory", str(error))
         else:
             if stored:
                 self._on_keyframes()
-
-    def _jump(self, why: str) -> None:
-        self._newest.clear()
-        with self._wake:
-            self.counters.update(self._ingest.counters)
-            self.counters["time_jumps"] += 1
-            self._chosen = Counter()
-        self._ingest = self._on_time_jump(why)

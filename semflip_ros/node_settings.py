@@ -41,9 +41,6 @@ class NodeSettings(Settings):
     map_common_after_time_jump: bool = Field(
         default=False, description="The map stays the same when time jumps back (a looping bag)."
     )
-    time_jump_s: float = Field(
-        default=0.5, gt=0.0, description="Time going back by more than this is a jump; s."
-    )
 
     image_transport: Literal["raw", "compressed"] = Field(
         default="raw", description="Listen to 'image' or to 'image/compressed'."

@@ -102,7 +102,7 @@ class QueryWorker:
         if self._loaded.done() and self._loaded.exception() is None:
             self._loaded.result().map_id = map_id
 
-    def stop(self, timeout_s: float) -> bool:
+    def stop(self, timeout_s: float | None = None) -> bool:
         """End the thread after its present step and release the encoder.
 
         Returns:

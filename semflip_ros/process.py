@@ -1,0 +1,150 @@
+"""A node as a process: signals, executor thread, exit codes, and the core's log on ROS' log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import TypeVar
+
+import rclpy
+from rclpy.action.server import RCLError
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.signals import SignalHandlerOptions
+
+from semflip_core.errors import ConfigError
+
+logger = logging.getLogger("semflip")
+NodeT = TypeVar("NodeT", bound=LifecycleNode)
+
+#: Exit codes of a node (sysexits.h where one fits).
+CONFIG, START_FAILED, STUCK, CRASHED = 78, 1, 70, 71
+#: Lifecycle, queries, camera, poses and services may each be in a callback.
+EXECUTOR_THREADS = 4
+#: A second Ctrl-C within this is the first one's echo (terminal and launcher both send it).
+ECHO_S = 0.5
+#: Longest that last words may take before the process leaves anyway.
+LAST_WORDS_S = 2.0
+
+
+class RosLogHandler(logging.Handler):
+    """Sends the core's log records to a node's logger, and so to the console and /rosout."""
+
+    def __init__(self, ros_logger: RcutilsLogger) -> None:
+        super().__init__()
+        self._ros_logger = ros_logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log at the nearest severity."""
+        text = self.format(record)
+        if record.levelno >= logging.ERROR:
+            self._ros_logger.error(text)
+        elif record.levelno >= logging.WARNING:
+            self._ros_logger.warning(text)
+        elif record.levelno >= logging.INFO:
+            self._ros_logger.info(text)
+        else:
+            self._ros_logger.debug(text)
+
+
+class StopSignals:
+    """SIGINT and SIGTERM ask for an orderly end; a second one ends at once."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self._first = 0.0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self.stopped.is_set():
+            self._first = now
+            self.stopped.set()
+        elif now - self._first > ECHO_S:
+            os._exit(128 + number)
+
+
+def leave(code: int, last_words: Callable[[], None]) -> None:
+    """End the process now, whatever its threads do; ``last_words`` get a moment before."""
+    speaker = threading.Thread(target=last_words, daemon=True)
+    speaker.start()
+    speaker.join(LAST_WORDS_S)
+    time.sleep(0.1)  # the middleware sends in threads of its own
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(make: Callable[[], NodeT], *, autostart: Callable[[NodeT], bool]) -> int:
+    """Run a lifecycle node until it is told to stop.
+
+    Args:
+        make: makes the node; its ConfigError ends the process with :data:`CONFIG`.
+        autostart: whether to configure and activate it without a lifecycle manager.
+
+    Returns:
+        The exit code.
+    """
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    signals = StopSignals()
+    try:
+        node = make()
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        rclpy.try_shutdown()
+        return CONFIG
+    handler = RosLogHandler(node.get_logger())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    executor = MultiThreadedExecutor(num_threads=EXECUTOR_THREADS)
+    executor.add_node(node)
+    failed: list[BaseException] = []
+
+    def spin() -> None:
+        with suppress(ExternalShutdownException):
+            try:
+                executor.spin()
+            finally:
+                if error := sys.exc_info()[1]:
+                    failed.append(error)
+                signals.stopped.set()
+
+    spinning = threading.Thread(target=spin, name="semflip-executor", daemon=True)
+    spinning.start()
+    code = 0
+    if autostart(node) and not _started(node, signals):
+        code = START_FAILED
+    else:
+        signals.stopped.wait()
+    if failed:
+        code = CRASHED
+    with suppress(RCLError):  # a transition that somebody else asked for is still running
+        node.trigger_shutdown()
+    executor.shutdown(timeout_sec=1.0)
+    spinning.join(2.0)
+    logger.removeHandler(handler)
+    node.destroy_node()
+    rclpy.try_shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if spinning.is_alive() or any(t.name == "semflip-worker" for t in threading.enumerate()):
+        os._exit(code)  # a step of the encoder is still running and cannot be interrupted
+    return code
+
+
+def _started(node: LifecycleNode, signals: StopSignals) -> bool:
+    for step in (node.trigger_configure, node.trigger_activate):
+        if signals.stopped.is_set():
+            return True
+        if step() != TransitionCallbackReturn.SUCCESS:
+            return False
+    logger.info("active: ask on 'query', 'query_text' or the action 'ask'")
+    return True
