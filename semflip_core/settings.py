@@ -48,6 +48,14 @@ class KeyframeSettings(Settings):
     max_pose_wait_s: float = Field(
         default=0.5, ge=0.0, description="How long a frame may wait for the pose after it; s."
     )
+    max_waiting_frames: int = Field(
+        default=64, ge=1, description="At most so many frames wait for a pose."
+    )
+    time_jump_s: float = Field(
+        default=1.0,
+        gt=0.0,
+        description="A stamp this far behind the last starts a new segment; s.",
+    )
     jpeg_quality: int = Field(
         default=90, ge=50, le=100, description="For frames that come uncompressed."
     )
@@ -68,6 +76,31 @@ class MemorySettings(Settings):
         ge=1_000_000,
         description="Stored features; the oldest used are evicted; bytes.",
     )
+    commit_interval_s: float = Field(
+        default=0.5,
+        gt=0.0,
+        le=1.0,
+        description="Write to disk this often; what a killed process may lose; s.",
+    )
+    max_unsaved_bytes: int = Field(
+        default=256_000_000,
+        ge=1_000_000,
+        description="What may wait in RAM for a slow or full disk; bytes.",
+    )
+    redundant_distance_m: float = Field(
+        default=1.0,
+        gt=0.0,
+        description="When full: views this far apart count as different; m.",
+    )
+    redundant_angle_deg: float = Field(
+        default=45.0, gt=0.0, description="Or turned this far apart; degrees."
+    )
+    redundant_looks: float = Field(
+        default=0.1, gt=0.0, description="Or looking this different (0 to 1)."
+    )
+    redundant_time_s: float = Field(
+        default=10.0, gt=0.0, description="Without poses: or this far apart in time; s."
+    )
 
 
 class RecallSettings(Settings):
@@ -79,6 +112,29 @@ class RecallSettings(Settings):
     recalled_frames: int = Field(default=16, ge=1, description="Frames recalled for this question.")
     min_separation_s: float = Field(
         default=0.0, ge=0.0, description="Recalled frames are at least this far apart in time; s."
+    )
+    index_vectors: int = Field(
+        default=6, ge=1, le=64, description="Region vectors that stand for a frame in the index."
+    )
+    shortlist: int = Field(
+        default=64, ge=1, description="Frames whose every region is compared with the question."
+    )
+    per_view: int = Field(
+        default=3, ge=1, description="Frames of one view in the shortlist before others go first."
+    )
+    context_share: float = Field(
+        default=0.25,
+        ge=0.0,
+        lt=1.0,
+        description="Weight of what the question names beside its target.",
+    )
+    spread_weight: float = Field(
+        default=0.5, ge=0.0, description="How much a frame near a chosen one is held back."
+    )
+    spread_m: float = Field(default=1.0, gt=0.0, description="Near in place; m.")
+    spread_s: float = Field(default=5.0, gt=0.0, description="Near in time, without poses; s.")
+    spread_headings: int = Field(
+        default=8, ge=1, description="Near in heading: parts of a full turn."
     )
 
 

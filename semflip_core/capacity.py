@@ -1,0 +1,190 @@
+"""Which keyframe a full memory can spare: the one most like another, not the oldest.
+
+Two views are as different as they are apart in space, in view direction and in looks (without
+poses: in time and in looks). Dropping one of the most alike pair each time keeps what remains
+spread out, so a room visited once stays while the hundredth view of a corridor goes. This is the
+greedy deletion form of the max-min dispersion problem (Ravi, Rosenkrantz and Tayi 1994).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semflip_core.frames import KeyframeRecord
+from semflip_core.keyframes import LOOKS_BYTES
+from semflip_core.settings import MemorySettings
+
+#: Only views within so many ``redundant_distance_m`` are compared; farther ones are not alike.
+REACH = 3.0
+#: Views of a map that the robot is no longer on can never become goals; they thin out first.
+OLD_MAP_WEIGHT = 0.5
+
+Cell = tuple[str, str, int, int]
+Numbers = NDArray[np.float64]
+Slots = NDArray[np.intp]
+
+
+class Redundancy:
+    """Keeps, for each keyframe, its most alike other one.
+
+    Adding and removing compare a keyframe with those around it only. Differences are in units of
+    the settings' ``redundant_*``: one unit is a view worth keeping beside the other.
+    """
+
+    def __init__(self, settings: MemorySettings) -> None:
+        self._settings = settings
+        self._cell_m = REACH * settings.redundant_distance_m
+        self._slot_of: dict[int, int] = {}
+        self._free: list[int] = []
+        self._cells: dict[Cell, set[int]] = {}
+        self._cell_of: dict[int, Cell] = {}
+        self._ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._place: Numbers = np.zeros((0, 3))  # metres; seconds where there is no pose
+        self._turn: Numbers = np.zeros((0, 4))
+        self._looks: NDArray[np.uint8] = np.zeros((0, LOOKS_BYTES), np.uint8)
+        self._nearest: Numbers = np.zeros(0)
+        self._partner: Slots = np.zeros(0, np.intp)
+        self._old_map: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._used: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def _grow(self, size: int) -> None:
+        old = len(self._ids)
+        more = size - old
+        self._ids = np.concatenate([self._ids, np.zeros(more, np.int64)])
+        self._place = np.concatenate([self._place, np.zeros((more, 3))])
+        self._turn = np.concatenate([self._turn, np.zeros((more, 4))])
+        self._looks = np.concatenate([self._looks, np.zeros((more, LOOKS_BYTES), np.uint8)])
+        self._nearest = np.concatenate([self._nearest, np.full(more, np.inf)])
+        self._partner = np.concatenate([self._partner, np.zeros(more, np.intp)])
+        self._old_map = np.concatenate([self._old_map, np.zeros(more, np.bool_)])
+        self._used = np.concatenate([self._used, np.zeros(more, np.bool_)])
+        self._free += range(size - 1, old - 1, -1)
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def add(self, record: KeyframeRecord, looks: bytes) -> None:
+        """Take a keyframe into account."""
+        if not self._free:
+            self._grow(max(64, 2 * len(self._ids)))
+        slot = self._free.pop()
+        self._slot_of[record.id] = slot
+        self._ids[slot] = record.id
+        self._used[slot] = True
+        self._looks[slot] = np.frombuffer(looks, np.uint8)
+        if record.pose is None:
+            self._place[slot] = (record.stamp_ns * 1e-9, 0.0, 0.0)
+            self._turn[slot] = (0.0, 0.0, 0.0, 1.0)
+        else:
+            self._place[slot] = record.pose.position
+            self._turn[slot] = record.pose.orientation
+        cell = self._cell(record)
+        self._cell_of[slot] = cell
+        around = self._around(cell)
+        self._cells.setdefault(cell, set()).add(slot)
+        self._old_map[slot] = False
+        self._nearest[slot], self._partner[slot] = np.inf, slot
+        if around.size == 0:
+            return
+        distances = self._distances(slot, around)
+        best = int(distances.argmin())
+        self._nearest[slot], self._partner[slot] = distances[best], around[best]
+        closer = distances < self._nearest[around]
+        self._nearest[around[closer]] = distances[closer]
+        self._partner[around[closer]] = slot
+
+    def remove(self, keyframe_id: int) -> None:
+        """Forget a keyframe."""
+        slot = self._slot_of.pop(keyframe_id)
+        cell = self._cell_of.pop(slot)
+        self._cells[cell].discard(slot)
+        if not self._cells[cell]:
+            del self._cells[cell]
+        self._used[slot] = False
+        self._nearest[slot] = np.inf
+        self._free.append(slot)
+        around = self._around(cell)
+        for orphan in around[self._partner[around] == slot]:
+            self._find_partner(int(orphan))
+
+    def set_current_map(self, records: Iterable[KeyframeRecord], map_id: str) -> None:
+        """Say which map the robot is on; views of the others thin out first."""
+        for record in records:
+            self._old_map[self._slot_of[record.id]] = record.map_id != map_id
+
+    def most_redundant(self, spare: int | None = None) -> int:
+        """The keyframe that is missed least; its id.
+
+        Args:
+            spare: a keyframe that must stay, the newest.
+        """
+        weighted = np.where(self._old_map, self._nearest * OLD_MAP_WEIGHT, self._nearest)
+        weighted[~self._used] = np.inf
+        first = int(weighted.argmin())
+        if not math.isfinite(weighted[first]):
+            return self._oldest(spare)
+        second = int(self._partner[first])
+        pair = [slot for slot in (first, second) if self._ids[slot] != spare]
+        # Of the two alike, the one whose next neighbour is nearer is missed less; then the older.
+        return min((self._second_nearest(slot), int(self._ids[slot])) for slot in pair)[1]
+
+    def _oldest(self, spare: int | None) -> int:
+        """Nothing is alike: old maps first, then the oldest."""
+        return min(
+            (not self._old_map[slot], keyframe_id)
+            for keyframe_id, slot in self._slot_of.items()
+            if keyframe_id != spare
+        )[1]
+
+    def _second_nearest(self, slot: int) -> float:
+        around = self._around(self._cell_of[slot])
+        around = around[(around != slot) & (around != self._partner[slot])]
+        return float(self._distances(slot, around).min()) if around.size else math.inf
+
+    def _find_partner(self, slot: int) -> None:
+        around = self._around(self._cell_of[slot])
+        around = around[around != slot]
+        self._nearest[slot], self._partner[slot] = np.inf, slot
+        if around.size:
+            distances = self._distances(slot, around)
+            best = int(distances.argmin())
+            self._nearest[slot], self._partner[slot] = distances[best], around[best]
+
+    def _cell(self, record: KeyframeRecord) -> Cell:
+        if record.pose is None:
+            span = REACH * self._settings.redundant_time_s
+            return (record.map_id, "", math.floor(record.stamp_ns * 1e-9 / span), record.segment)
+        x, y, _ = record.pose.position
+        return (
+            record.map_id,
+            record.pose.frame_id,
+            math.floor(x / self._cell_m),
+            math.floor(y / self._cell_m),
+        )
+
+    def _around(self, cell: Cell) -> Slots:
+        map_id, frame_id, column, row = cell
+        rows = (0,) if not frame_id else (-1, 0, 1)
+        found: list[int] = []
+        for i in (-1, 0, 1):
+            for j in rows:
+                found += self._cells.get((map_id, frame_id, column + i, row + j), ())
+        return np.array(sorted(found), np.intp)
+
+    def _distances(self, slot: int, others: Slots) -> Numbers:
+        """Difference of one keyframe from others; ``(others,)``."""
+        settings = self._settings
+        reach = (
+            settings.redundant_distance_m if self._cell_of[slot][1] else settings.redundant_time_s
+        )
+        apart = self._place[others] - self._place[slot]
+        place = (apart * apart).sum(axis=1) / reach**2
+        alike = np.abs(self._turn[others] @ self._turn[slot])
+        angle = 2.0 * np.arccos(np.minimum(alike, 1.0)) / math.radians(settings.redundant_angle_deg)
+        looks = np.abs(self._looks[others].astype(np.int16) - self._looks[slot].astype(np.int16))
+        looks_unit = looks.mean(axis=1) / (255.0 * settings.redundant_looks)
+        return np.asarray(np.sqrt(place + angle * angle + looks_unit * looks_unit))

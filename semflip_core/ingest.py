@@ -1,0 +1,284 @@
+"""From stamped pictures and poses to keyframes; the live node and offline tools share it.
+
+What is kept depends on the messages and their stamps alone, never on the wall clock or on how late
+a pose arrives: a picture waits until the pose after it is known. Time that jumps back (a looping
+bag, a simulation that was reset) starts a new segment; what was stored before stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import RLock
+
+from semflip_core.errors import ImageError
+from semflip_core.frames import CameraMount
+from semflip_core.images import StoredPicture
+from semflip_core.keyframes import KeyframeChoice
+from semflip_core.memory import VideoMemory
+from semflip_core.pose_buffer import PoseAnswer, PoseAt, PoseBuffer
+from semflip_core.poses import Pose
+from semflip_core.settings import KeyframeSettings
+
+#: How much of the pose stream is kept for pictures that come late, seconds.
+POSE_SPAN_S = 10.0
+
+#: What ``Ingest.counters`` counts, beside ``image_<reason>`` for each ImageError.
+COUNTED: dict[str, str] = {
+    "kept": "became keyframes",
+    "rate": "too soon after the last candidate",
+    "still": "the robot had not moved or turned enough",
+    "same_view": "looked like the last keyframe",
+    "bad_stamp": "stamp zero or negative",
+    "out_of_order": "stamp not after the last picture's",
+    "no_pose": "no pose before it, or none came in time",
+    "pose_gap": "the poses around it are too far apart",
+    "pose_frame_changed": "the poses around it are in different frames",
+    "waiting_full": "decided without a pose because too many pictures waited",
+    "time_jumps": "times that stamps jumped back and a new segment began",
+    "pose_bad_stamp": "pose with a stamp of zero or less",
+    "pose_out_of_order": "pose stamp not after the last pose's",
+}
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A picture that may become a keyframe once its pose is known."""
+
+    stamp_ns: int
+    load: Callable[[], StoredPicture]
+
+
+class Ingest:
+    """Turns messages into keyframes.
+
+    Safe to call from several threads. A picture's bytes are loaded only when everything that
+    costs less has been decided.
+
+    Args:
+        memory: where keyframes go.
+        settings: what is kept.
+        map_id: which map the poses belong to; may be set again at any time.
+        mount: the camera on the robot, stored with each keyframe.
+        needs_pose: drop pictures without a pose; False for footage that has none.
+        on_time_jump: told the new segment when time jumps back; may return a new map_id.
+    """
+
+    def __init__(
+        self,
+        memory: VideoMemory,
+        settings: KeyframeSettings | None = None,
+        *,
+        map_id: str,
+        mount: CameraMount | None = None,
+        needs_pose: bool = True,
+        on_time_jump: Callable[[int], str | None] | None = None,
+    ) -> None:
+        self.memory = memory
+        self.settings = settings or KeyframeSettings()
+        self.map_id = map_id
+        self.mount = mount
+        self.segment = memory.next_segment()
+        self.counters: Counter[str] = Counter()
+        self._needs_pose = needs_pose
+        self._on_time_jump = on_time_jump
+        self._jump_ns = round(self.settings.time_jump_s * 1e9)
+        self._wait_ns = round(self.settings.max_pose_wait_s * 1e9)
+        self._choice = KeyframeChoice(self.settings)
+        self._poses = PoseBuffer(
+            round(self.settings.max_pose_gap_s * 1e9), round(POSE_SPAN_S * 1e9)
+        )
+        self._waiting: deque[_Waiting] = deque()
+        self._last_picture: int | None = None
+        self._last_pose: int | None = None
+        self._granted: int | None = None
+        self._pictures_ahead = False  # pictures jumped back in time, poses not yet
+        self._lock = RLock()
+
+    @property
+    def waiting(self) -> int:
+        """Pictures that wait for a pose."""
+        return len(self._waiting)
+
+    def add_pose(self, stamp_ns: int, pose: Pose) -> list[int]:
+        """Take a pose of the robot's base.
+
+        Args:
+            stamp_ns: header stamp, nanoseconds.
+
+        Returns:
+            Ids of the keyframes stored because this pose was the one they waited for.
+        """
+        with self._lock:
+            if stamp_ns <= 0:
+                self.counters["pose_bad_stamp"] += 1
+                return []
+            last = self._last_pose
+            if last is not None and stamp_ns <= last:
+                if last - stamp_ns <= self._jump_ns:
+                    self.counters["pose_out_of_order"] += stamp_ns < last
+                    return []
+                self._pose_time_jumped(stamp_ns)
+            self._last_pose = stamp_ns
+            self._poses.add(stamp_ns, pose)
+            return self._settle()
+
+    def wants(self, stamp_ns: int) -> bool:
+        """Whether a picture of this stamp could become a keyframe; costs microseconds.
+
+        Ask once for each picture, before anything is deserialised: False means that it was counted
+        as dropped. After True, hand the picture to :meth:`offer`.
+        """
+        with self._lock:
+            if self._granted is not None and self._granted == stamp_ns:
+                return True
+            reason = self._refused(stamp_ns)
+            if reason is None:
+                self._granted = stamp_ns
+                return True
+            self.counters[reason] += 1
+            return False
+
+    def offer(self, stamp_ns: int, load: Callable[[], StoredPicture]) -> list[int]:
+        """Offer a picture; :meth:`wants` need not have been asked before.
+
+        Args:
+            stamp_ns: header stamp, nanoseconds.
+            load: makes the picture ready to store; called at most once, perhaps later, and not at
+                all if the picture is not kept. May raise ImageError.
+
+        Returns:
+            Ids of keyframes stored now; a picture that waits for its pose is stored later.
+        """
+        with self._lock:
+            if not self.wants(stamp_ns):
+                return []
+            self._granted = None
+            self._waiting.append(_Waiting(stamp_ns, load))
+            stored = self._settle()
+            if len(self._waiting) > self.settings.max_waiting_frames:
+                self._pictures_ahead = False
+                self.counters["waiting_full"] += 1
+                stored += self._decide(self._waiting.popleft(), PoseAt(PoseAnswer.LATER))
+            return stored
+
+    def expire(self, now_ns: int) -> list[int]:
+        """Give up on pictures whose pose did not come within ``max_pose_wait_s``.
+
+        Only a live node needs this, with its clock in the time of the header stamps.
+        """
+        with self._lock:
+            latest = now_ns - self._wait_ns
+            return self._give_up(lambda frame: frame.stamp_ns < latest) + self._settle()
+
+    def finish(self) -> list[int]:
+        """End of a recording: settle what still waits for a pose."""
+        with self._lock:
+            self._pictures_ahead = False
+            return self._settle() + self._give_up(lambda _: True)
+
+    def _refused(self, stamp_ns: int) -> str | None:
+        """Why a picture cannot become a keyframe, by its stamp and the poses in hand."""
+        if stamp_ns <= 0:
+            return "bad_stamp"
+        last = self._last_picture
+        if last is not None and stamp_ns <= last:
+            if last - stamp_ns <= self._jump_ns:
+                return "out_of_order"
+            self._picture_time_jumped(stamp_ns)
+        self._last_picture = stamp_ns
+        if not self._choice.due(stamp_ns):
+            return "rate"
+        self._choice.consider(stamp_ns)
+        if not self._waiting and len(self._poses):
+            known = self._poses.at(stamp_ns)
+            if known.pose is not None and not self._choice.moved(stamp_ns, known.pose):
+                return "still"
+        return None
+
+    def _settle(self) -> list[int]:
+        """Decide about waiting pictures, oldest first, as far as their poses are known."""
+        stored: list[int] = []
+        while self._waiting:
+            stamp_ns = self._waiting[0].stamp_ns
+            known = self._poses.at(stamp_ns)
+            footage = not self._needs_pose and len(self._poses) == 0
+            if not footage and self._must_wait(stamp_ns, known.answer):
+                break
+            stored += self._decide(self._waiting.popleft(), known)
+        return stored
+
+    def _decide(self, frame: _Waiting, known: PoseAt) -> list[int]:
+        if known.pose is None and self._needs_pose:
+            late = known.answer is PoseAnswer.LATER
+            self.counters["no_pose" if late else known.answer.value] += 1
+            return []
+        return self._keep(frame, known.pose)
+
+    def _give_up(self, hopeless: Callable[[_Waiting], bool]) -> list[int]:
+        """Decide now about pictures whose pose will not come any more."""
+        frames, self._waiting = self._waiting, deque()
+        stored: list[int] = []
+        for frame in frames:
+            if hopeless(frame):
+                stored += self._decide(frame, PoseAt(PoseAnswer.LATER))
+            else:
+                self._waiting.append(frame)
+        return stored
+
+    def _must_wait(self, stamp_ns: int, answer: PoseAnswer) -> bool:
+        if answer is PoseAnswer.BEFORE and self._pictures_ahead:
+            # Poses far ahead are still those of the time before the jump.
+            earliest = self._poses.earliest_ns
+            return earliest is not None and earliest - stamp_ns > self._jump_ns
+        return answer is PoseAnswer.LATER
+
+    def _keep(self, frame: _Waiting, pose: Pose | None) -> list[int]:
+        if not self._choice.moved(frame.stamp_ns, pose):
+            self.counters["still"] += 1
+            return []
+        try:
+            picture = frame.load()
+            if not self._choice.looks_new(frame.stamp_ns, picture.data):
+                self.counters["same_view"] += 1
+                return []
+            keyframe_id = self.memory.add(
+                picture,
+                stamp_ns=frame.stamp_ns,
+                pose=pose,
+                map_id=self.map_id,
+                segment=self.segment,
+                mount=self.mount,
+            )
+        except ImageError as error:
+            self.counters[f"image_{error.reason}"] += 1
+            return []
+        self._choice.keep(frame.stamp_ns, pose)
+        self.counters["kept"] += 1
+        return [keyframe_id]
+
+    def _pose_time_jumped(self, stamp_ns: int) -> None:
+        self._poses.clear()
+        self._pictures_ahead = False
+        latest = stamp_ns + self._jump_ns
+        self._give_up(lambda frame: frame.stamp_ns > latest)
+        if self._last_picture is not None and self._last_picture > latest:
+            # Poses jumped first; pictures of the new segment have not come yet.
+            self._last_picture = None
+            self._new_segment()
+
+    def _picture_time_jumped(self, stamp_ns: int) -> None:
+        self._give_up(lambda _: True)
+        latest = self._poses.latest_ns
+        if latest is not None and latest > stamp_ns + self._jump_ns:
+            self._poses.clear()
+            self._pictures_ahead = True
+        self._new_segment()
+
+    def _new_segment(self) -> None:
+        self._choice.restart()
+        self.segment += 1
+        self.counters["time_jumps"] += 1
+        if self._on_time_jump is not None:
+            self.map_id = self._on_time_jump(self.segment) or self.map_id

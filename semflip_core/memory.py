@@ -1,0 +1,471 @@
+"""The video memory: keyframes with poses and features, bounded, fair and safe from crashes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from semflip_core.capacity import Redundancy
+from semflip_core.errors import EncoderError, MemoryFileError
+from semflip_core.frames import CameraMount, FrameFeatures, KeyframeRecord, Picture
+from semflip_core.images import StoredPicture, decode_compressed
+from semflip_core.keyframes import looks_of
+from semflip_core.memory_schema import SCHEMA_VERSION
+from semflip_core.memory_store import FileStore, RamStore, Store
+from semflip_core.poses import Pose
+from semflip_core.settings import MemorySettings
+
+logger = logging.getLogger("semflip")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInfo:
+    """What a memory holds.
+
+    Args:
+        path: its file; None in RAM.
+        keyframes, with_pose: how many.
+        picture_bytes, feature_bytes: stored.
+        file_bytes: on disk, with the WAL.
+        maps: map_id -> keyframes.
+        digests: features' digest -> keyframes that have them.
+        segments: runs of rising time.
+        created_ns: wall time when the file was made; 0 in RAM.
+        first_ns, last_ns: least and greatest header stamp; 0 when empty.
+        schema_version: of the file.
+        degraded: why nothing can be written; empty when all is well.
+    """
+
+    path: str | None
+    keyframes: int
+    with_pose: int
+    picture_bytes: int
+    feature_bytes: int
+    file_bytes: int
+    maps: dict[str, int]
+    digests: dict[str, int]
+    segments: int
+    created_ns: int
+    first_ns: int
+    last_ns: int
+    schema_version: int
+    degraded: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A keyframe in the index."""
+
+    record: KeyframeRecord
+    looks: bytes
+    picture_bytes: int
+    digests: set[str] = field(default_factory=set)
+
+
+class VideoMemory:
+    """Keyframes of everything the robot saw.
+
+    Thread-safe. With a path it is one SQLite file, written every ``commit_interval_s``; without,
+    it lives in RAM. When full, the keyframe most like another goes first.
+
+    Args:
+        path: the file, made if there is none; None for RAM.
+        settings: how much it may hold.
+        read_only: look at a file that may be in use.
+
+    Raises:
+        MemoryFileError: the file is in use, is not a memory, or cannot be opened. A damaged file
+            is set aside under a new name instead, see ``notice``.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        settings: MemorySettings | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self.settings = settings or MemorySettings()
+        self.path = Path(path) if path is not None else None
+        self.revision = 0
+        self.read_only = read_only
+        self._lock = threading.RLock()
+        self._entries: dict[int, _Entry] = {}
+        self._records: tuple[KeyframeRecord, ...] | None = ()
+        self._features: OrderedDict[tuple[int, str], int] = OrderedDict()  # oldest used first
+        self._evicted: set[tuple[int, str]] = set()
+        self._picture_bytes = 0
+        self._feature_bytes = 0
+        self._digest_bytes: Counter[str] = Counter()
+        self._used_digests: set[str] = set()
+        self._redundancy: Redundancy | None = None
+        self._current_map = ""
+        self._last_segment = -1
+        self._created_ns = 0
+        self._next_id = 1
+        self._store: Store = RamStore()
+        if self.path is not None:
+            store = FileStore(self.path, self.settings.commit_interval_s, read_only=read_only)
+            self._store = store
+            try:
+                self._load(store)
+            except BaseException:
+                store.close()
+                raise
+
+    def _load(self, store: FileStore) -> None:
+        meta = store.meta()
+        self._created_ns = int(meta.get("created_ns", "0"))
+        self._last_segment = int(meta.get("last_segment", "-1"))
+        self._next_id = store.next_id()
+        for record, looks, picture_bytes in store.stored_keyframes():
+            self._entries[record.id] = _Entry(record, looks, picture_bytes)
+            self._picture_bytes += picture_bytes
+            self._last_segment = max(self._last_segment, record.segment)
+            self._current_map = record.map_id
+        self._next_id = max(self._next_id, max(self._entries, default=0) + 1)
+        for keyframe_id, digest, nbytes in store.stored_features():
+            if keyframe_id in self._entries:
+                self._note_features(keyframe_id, digest, nbytes)
+        self._records = None
+        if not self.read_only:
+            self._make_room(spare=None)
+            self._trim_features()
+
+    @property
+    def notice(self) -> str:
+        """What happened at opening, for example that a damaged file was set aside; else empty."""
+        return getattr(self._store, "notice", "")
+
+    @property
+    def degraded(self) -> str:
+        """Why keyframes cannot be written to disk at the moment; empty when all is well."""
+        return self._store.degraded
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def next_segment(self) -> int:
+        """The segment that a new recording into this memory starts with."""
+        return self._last_segment + 1
+
+    def add(
+        self,
+        picture: StoredPicture,
+        *,
+        stamp_ns: int,
+        pose: Pose | None,
+        map_id: str,
+        segment: int = 0,
+        mount: CameraMount | None = None,
+    ) -> int:
+        """Store a keyframe; it is on disk after ``commit_interval_s``.
+
+        Args:
+            picture: as it is kept.
+            stamp_ns: header stamp, nanoseconds.
+            pose: of ``base_frame`` at that time; None where none was known.
+            map_id: which map the pose belongs to.
+            segment: counts up when time jumps back.
+            mount: the camera on the robot.
+
+        Returns:
+            Its number, never used before in this memory.
+
+        Raises:
+            ImageError: the picture cannot be decoded.
+            MemoryFileError: the memory was opened read-only.
+        """
+        self._check_writable()
+        looks = looks_of(picture.data).tobytes()
+        with self._lock:
+            record = KeyframeRecord(
+                id=self._next_id,
+                stamp_ns=stamp_ns,
+                pose=pose,
+                map_id=map_id,
+                segment=segment,
+                width=picture.width,
+                height=picture.height,
+                mount=mount,
+            )
+            self._next_id += 1
+            self._store.put_keyframe(record, looks, picture.data)
+            self._entries[record.id] = _Entry(record, looks, len(picture.data))
+            self._picture_bytes += len(picture.data)
+            if segment > self._last_segment:
+                self._last_segment = segment
+                self._store.set_meta("last_segment", str(segment))
+            if self._redundancy is not None:
+                self._redundancy.add(record, looks)
+            if map_id != self._current_map:
+                self._current_map = map_id
+                self._mark_maps()
+            self._changed()
+            self._make_room(spare=record.id)
+        self._keep_pace()
+        return record.id
+
+    def _keep_pace(self) -> None:
+        """Hold what a crash may lose to a second, and what waits in RAM to its bound."""
+        store = self._store
+        if store.degraded:
+            self._drop_unsaved()
+        elif (
+            store.oldest_unsaved_s() > 1.0
+            or store.unsaved_bytes() > self.settings.max_unsaved_bytes
+        ):
+            try:
+                store.flush()
+            except MemoryFileError:
+                self._drop_unsaved()
+
+    def _drop_unsaved(self) -> None:
+        """With a full disk, RAM is the bound: unsaved features go, then the oldest unsaved."""
+        while self._store.unsaved_bytes() > self.settings.max_unsaved_bytes:
+            unsaved = self._store.unsaved_keyframes()
+            if len(unsaved) < 2:
+                return
+            with self._lock:
+                self._remove([unsaved[0]])
+
+    def put_features(self, keyframe_id: int, digest: str, features: FrameFeatures) -> None:
+        """Store what an encoder made of a keyframe; nothing happens if the keyframe is gone.
+
+        Args:
+            digest: of the encoder's frame fingerprint.
+        """
+        self._check_writable()
+        data = features.to_bytes()
+        with self._lock:
+            if keyframe_id not in self._entries:
+                return
+            self._used_digests.add(digest)
+            self._drop_features(keyframe_id, digest)
+            self._store.put_features(keyframe_id, digest, data)
+            self._note_features(keyframe_id, digest, len(data))
+            self._trim_features()
+        self._keep_pace()
+
+    def features(self, keyframe_id: int, digest: str) -> FrameFeatures | None:
+        """What :meth:`put_features` stored, or None: evicted, damaged or never made."""
+        with self._lock:
+            if (keyframe_id, digest) not in self._features:
+                return None
+            self._features.move_to_end((keyframe_id, digest))
+            self._used_digests.add(digest)
+        data = self._store.features(keyframe_id, digest)
+        if data is not None:
+            try:
+                return FrameFeatures.from_bytes(data)
+            except EncoderError as error:
+                logger.error("keyframe %d: %s", keyframe_id, error)
+        with self._lock:
+            self._drop_features(keyframe_id, digest)
+        return None
+
+    def missing_features(self, digest: str) -> list[int]:
+        """Keyframes whose features of this digest were never made, oldest first.
+
+        Those evicted for the budget are not listed: making them all again would evict the next.
+        """
+        with self._lock:
+            return [
+                keyframe_id
+                for keyframe_id, entry in self._entries.items()
+                if digest not in entry.digests and (keyframe_id, digest) not in self._evicted
+            ]
+
+    def records(self) -> tuple[KeyframeRecord, ...]:
+        """All keyframes' records, by id."""
+        with self._lock:
+            if self._records is None:
+                self._records = tuple(entry.record for entry in self._entries.values())
+            return self._records
+
+    def record(self, keyframe_id: int) -> KeyframeRecord:
+        """One keyframe's record; KeyError if it is gone."""
+        with self._lock:
+            return self._entries[keyframe_id].record
+
+    def encoded_picture(self, keyframe_id: int) -> bytes:
+        """The stored picture's bytes.
+
+        Raises:
+            KeyError: the keyframe is gone, or its bytes are damaged, which makes it go.
+        """
+        with self._lock:
+            if keyframe_id not in self._entries:
+                raise KeyError(keyframe_id)
+        data = self._store.picture(keyframe_id)
+        if data is None:
+            with self._lock:
+                if keyframe_id in self._entries and not self.read_only:
+                    logger.error("keyframe %d: its picture is damaged; forgotten", keyframe_id)
+                    self._remove([keyframe_id])
+            raise KeyError(keyframe_id)
+        return data
+
+    def picture(self, keyframe_id: int) -> Picture:
+        """The stored picture, decoded, ``(height, width, 3)`` RGB; KeyError if it is gone."""
+        return decode_compressed(self.encoded_picture(keyframe_id))
+
+    def flush(self) -> None:
+        """Write everything to disk now.
+
+        Raises:
+            MemoryFileError: the disk does not take it; the keyframes stay in RAM.
+        """
+        self._store.flush()
+
+    def clear(self) -> int:
+        """Forget everything; numbers go on from where they were.
+
+        Returns:
+            How many keyframes were forgotten.
+        """
+        self._check_writable()
+        with self._lock:
+            count = len(self._entries)
+            self._remove(list(self._entries))
+            self._evicted.clear()
+        self._store.compact()
+        return count
+
+    def remove(self, keyframe_ids: list[int]) -> None:
+        """Forget some keyframes; those already gone do not matter."""
+        self._check_writable()
+        with self._lock:
+            self._remove([i for i in keyframe_ids if i in self._entries])
+
+    def close(self) -> None:
+        """Write and release the file."""
+        self._store.close()
+
+    def __enter__(self) -> VideoMemory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def info(self) -> MemoryInfo:
+        """What it holds."""
+        with self._lock:
+            records = self.records()
+            digests: Counter[str] = Counter(digest for _, digest in self._features)
+            stamps = [record.stamp_ns for record in records]
+            return MemoryInfo(
+                path=str(self.path) if self.path else None,
+                keyframes=len(records),
+                with_pose=sum(record.pose is not None for record in records),
+                picture_bytes=self._picture_bytes,
+                feature_bytes=self._feature_bytes,
+                file_bytes=self._file_bytes(),
+                maps=dict(Counter(record.map_id for record in records)),
+                digests=dict(digests),
+                segments=len({record.segment for record in records}),
+                created_ns=self._created_ns,
+                first_ns=min(stamps, default=0),
+                last_ns=max(stamps, default=0),
+                schema_version=SCHEMA_VERSION,
+                degraded=self.degraded,
+            )
+
+    def _file_bytes(self) -> int:
+        if self.path is None:
+            return 0
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise MemoryFileError(f"{self.path}: opened read-only")
+
+    def _changed(self) -> None:
+        self._records = None
+        self.revision += 1
+
+    def _full(self) -> bool:
+        return (
+            len(self._entries) > self.settings.max_keyframes
+            or self._picture_bytes > self.settings.max_bytes
+        )
+
+    def _make_room(self, spare: int | None) -> None:
+        while self._full() and len(self._entries) > 1:
+            if self._redundancy is None:
+                self._redundancy = Redundancy(self.settings)
+                for entry in self._entries.values():
+                    self._redundancy.add(entry.record, entry.looks)
+                self._mark_maps()
+            self._remove([self._redundancy.most_redundant(spare)])
+
+    def _mark_maps(self) -> None:
+        if self._redundancy is not None:
+            records = [entry.record for entry in self._entries.values()]
+            self._redundancy.set_current_map(records, self._current_map)
+
+    def _remove(self, keyframe_ids: list[int]) -> None:
+        for keyframe_id in keyframe_ids:
+            entry = self._entries.pop(keyframe_id)
+            self._picture_bytes -= entry.picture_bytes
+            for digest in list(entry.digests):
+                self._forget_features(keyframe_id, digest)
+            self._evicted = (
+                {key for key in self._evicted if key[0] != keyframe_id}
+                if self._evicted
+                else self._evicted
+            )
+            if self._redundancy is not None:
+                self._redundancy.remove(keyframe_id)
+        if keyframe_ids:
+            self._store.remove(keyframe_ids)
+            self._changed()
+
+    def _note_features(self, keyframe_id: int, digest: str, nbytes: int) -> None:
+        if nbytes == 0:
+            self._evicted.add((keyframe_id, digest))
+            return
+        self._evicted.discard((keyframe_id, digest))
+        self._entries[keyframe_id].digests.add(digest)
+        self._features[keyframe_id, digest] = nbytes
+        self._feature_bytes += nbytes
+        self._digest_bytes[digest] += nbytes
+
+    def _forget_features(self, keyframe_id: int, digest: str) -> None:
+        nbytes = self._features.pop((keyframe_id, digest), 0)
+        self._feature_bytes -= nbytes
+        self._digest_bytes[digest] -= nbytes
+        entry = self._entries.get(keyframe_id)
+        if entry is not None:
+            entry.digests.discard(digest)
+
+    def _drop_features(self, keyframe_id: int, digest: str) -> None:
+        if (keyframe_id, digest) in self._features:
+            self._forget_features(keyframe_id, digest)
+
+    def _trim_features(self) -> None:
+        """Keep features within budget: those of other encoders go first, then the biggest kind.
+
+        Small region vectors, which recall needs of every keyframe, so outlive token caches.
+        """
+        while self._feature_bytes > self.settings.max_feature_bytes and self._features:
+            victim = self._digest_to_trim()
+            key = next(key for key in self._features if key[1] == victim)
+            self._forget_features(*key)
+            self._evicted.add(key)
+            self._store.put_features(*key, None)
+
+    def _digest_to_trim(self) -> str:
+        present = [digest for digest, nbytes in self._digest_bytes.items() if nbytes > 0]
+        unused = [digest for digest in present if digest not in self._used_digests]
+        return max(unused or present, key=lambda digest: (self._digest_bytes[digest], digest))

@@ -1,0 +1,91 @@
+"""Poses by time: what the robot's pose was at the instant a picture was taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import Enum
+
+from semflip_core.poses import Pose, interpolate
+
+
+class PoseAnswer(Enum):
+    """What a buffer knows of an instant."""
+
+    KNOWN = "known"
+    LATER = "later"  # a pose after the instant has not come yet
+    BEFORE = "no_pose"  # the instant lies before the first pose
+    GAP = "pose_gap"  # the poses around it are too far apart in time
+    FRAMES_DIFFER = "pose_frame_changed"  # the poses around it are in different frames
+
+
+@dataclass(frozen=True, slots=True)
+class PoseAt:
+    """Answer of :meth:`PoseBuffer.at`; ``pose`` is set exactly when the answer is KNOWN."""
+
+    answer: PoseAnswer
+    pose: Pose | None = None
+
+
+class PoseBuffer:
+    """The latest stretch of a pose stream.
+
+    Args:
+        max_gap_ns: interpolate only between samples no further apart, nanoseconds.
+        span_ns: how much of the past is kept, nanoseconds.
+    """
+
+    def __init__(self, max_gap_ns: int, span_ns: int) -> None:
+        self._max_gap = max_gap_ns
+        self._span = span_ns
+        self._stamps: list[int] = []
+        self._poses: list[Pose] = []
+
+    def __len__(self) -> int:
+        return len(self._stamps)
+
+    @property
+    def latest_ns(self) -> int | None:
+        """Stamp of the latest pose."""
+        return self._stamps[-1] if self._stamps else None
+
+    @property
+    def earliest_ns(self) -> int | None:
+        """Stamp of the earliest pose still kept."""
+        return self._stamps[0] if self._stamps else None
+
+    def add(self, stamp_ns: int, pose: Pose) -> None:
+        """Insert a pose; one with a stamp already there replaces it."""
+        index = bisect_left(self._stamps, stamp_ns)
+        if index < len(self._stamps) and self._stamps[index] == stamp_ns:
+            self._poses[index] = pose
+            return
+        self._stamps.insert(index, stamp_ns)
+        self._poses.insert(index, pose)
+        # Trim seldom: deleting from the front of a list moves the rest.
+        if self._stamps[-1] - self._stamps[0] > 2 * self._span:
+            keep = bisect_left(self._stamps, self._stamps[-1] - self._span)
+            del self._stamps[:keep], self._poses[:keep]
+
+    def clear(self) -> None:
+        """Forget everything, as after a jump in time."""
+        self._stamps.clear()
+        self._poses.clear()
+
+    def at(self, stamp_ns: int) -> PoseAt:
+        """The pose at an instant: linear in position, slerp in orientation, never extrapolated."""
+        index = bisect_left(self._stamps, stamp_ns)
+        if index == len(self._stamps):
+            return PoseAt(PoseAnswer.LATER)
+        after_ns, after = self._stamps[index], self._poses[index]
+        if after_ns == stamp_ns:
+            return PoseAt(PoseAnswer.KNOWN, after)
+        if index == 0:
+            return PoseAt(PoseAnswer.BEFORE)
+        before_ns, before = self._stamps[index - 1], self._poses[index - 1]
+        if after_ns - before_ns > self._max_gap:
+            return PoseAt(PoseAnswer.GAP)
+        if before.frame_id != after.frame_id:
+            return PoseAt(PoseAnswer.FRAMES_DIFFER)
+        fraction = (stamp_ns - before_ns) / (after_ns - before_ns)
+        return PoseAt(PoseAnswer.KNOWN, interpolate(before, after, fraction))

@@ -1,0 +1,280 @@
+"""Which frames of a long memory the encoder sees for a question.
+
+Coarse to fine: the region index proposes a shortlist, all regions of the shortlisted frames then
+decide, and frames of the same place and time make way for others. The choice is a pure function of
+what the memory holds and of the question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from semflip_core.coverage import ViewCell, coverage, view_cell
+from semflip_core.encoders.contract import Fingerprint, Retriever, Vector, fingerprint_digest
+from semflip_core.errors import EncoderError
+from semflip_core.frames import FrameFeatures, KeyframeRecord
+from semflip_core.memory import VideoMemory
+from semflip_core.poses import angle_between
+from semflip_core.recall_index import Halves, RegionIndex, standing_for
+from semflip_core.settings import RecallSettings
+
+POLICY = "regions, coarse to fine, spread"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecallChoice:
+    """Chosen keyframes; both parts in time order, and disjoint.
+
+    Args:
+        prefix: frames that cover the memory, the same for every question.
+        recalled: frames for this question.
+    """
+
+    prefix: tuple[int, ...]
+    recalled: tuple[int, ...]
+
+
+class Recall:
+    """Chooses frames of one memory.
+
+    Args:
+        memory: may be written by others meanwhile.
+        retriever: turns pictures into region vectors and questions into phrase vectors.
+        settings: how many frames, and how they are chosen.
+    """
+
+    def __init__(
+        self, memory: VideoMemory, retriever: Retriever, settings: RecallSettings | None = None
+    ) -> None:
+        self.settings = settings or RecallSettings()
+        self._memory = memory
+        self._retriever = retriever
+        self._digest = fingerprint_digest(retriever.frame_fingerprint())
+        self._index_digest = fingerprint_digest(
+            {
+                **retriever.frame_fingerprint(),
+                "index": VERSION,
+                "index_vectors": self.settings.index_vectors,
+            }
+        )
+        self._index: RegionIndex | None = None
+        self._records: dict[int, KeyframeRecord] = {}
+        self._cells: dict[int, ViewCell] = {}
+        self._prefix: tuple[int, ...] = ()
+        self._revision: int | None = None
+
+    def fingerprint(self) -> Fingerprint:
+        """Name and numbers of the policy."""
+        return {"policy": POLICY, "version": VERSION, **self.settings.model_dump()}
+
+    @property
+    def nbytes(self) -> int:
+        """RAM that the index takes."""
+        return self._index.nbytes if self._index else 0
+
+    def refresh(self) -> None:
+        """Index what is new in the memory and forget what is gone.
+
+        Raises:
+            EncoderError: the retriever failed.
+        """
+        revision = self._memory.revision
+        if revision == self._revision:
+            return
+        records = {record.id: record for record in self._memory.records()}
+        for keyframe_id in [i for i in self._records if i not in records]:
+            self._forget(keyframe_id)
+        for keyframe_id, record in records.items():
+            if keyframe_id not in self._records:
+                self._index_frame(record)
+        ordered = [self._records[keyframe_id] for keyframe_id in sorted(self._records)]
+        self._prefix = coverage(ordered, self.settings.prefix_frames)
+        self._revision = revision
+
+    def choose(self, question: str) -> RecallChoice:
+        """Frames for a question, out of what was there at the last :meth:`refresh`.
+
+        Raises:
+            EncoderError: the retriever gave no phrase vectors.
+        """
+        if self._index is None or not self._records:
+            return RecallChoice((), ())
+        phrases = np.asarray(self._retriever.phrase_vectors(question), np.float32)
+        if phrases.ndim != 2 or not len(phrases) or not np.isfinite(phrases).all():
+            raise EncoderError(
+                f"retriever '{self._retriever.name}' gave unusable phrase vectors of shape "
+                f"{phrases.shape}"
+            )
+        shortlist = self._shortlist(phrases)
+        ranked = self._rank(shortlist, phrases)
+        chosen = self._spread(ranked)
+        return RecallChoice(self._by_time(self._prefix), self._by_time(chosen))
+
+    def _forget(self, keyframe_id: int) -> None:
+        del self._records[keyframe_id], self._cells[keyframe_id]
+        if self._index is not None:
+            self._index.remove(keyframe_id)
+
+    def _index_frame(self, record: KeyframeRecord) -> None:
+        try:
+            rows = self._rows(record.id)
+        except KeyError:
+            return  # evicted meanwhile; the next refresh sees that too
+        if self._index is None:
+            self._index = RegionIndex(rows.shape[1], self.settings.index_vectors)
+        self._index.add(record.id, rows)
+        self._records[record.id] = record
+        settings = self.settings
+        self._cells[record.id] = view_cell(
+            record, settings.spread_m, settings.spread_s, settings.spread_headings
+        )
+
+    def _rows(self, keyframe_id: int) -> Halves:
+        stored = self._memory.features(keyframe_id, self._index_digest)
+        if stored is not None and "rows" in stored.arrays:
+            return np.asarray(stored.arrays["rows"], np.float16)
+        rows = standing_for(self._regions(keyframe_id), self.settings.index_vectors)
+        if not self._memory.read_only:
+            self._memory.put_features(
+                keyframe_id, self._index_digest, FrameFeatures({"rows": rows})
+            )
+        return rows
+
+    def _regions(self, keyframe_id: int) -> Vector:
+        """All region vectors of a keyframe; made again from its picture where evicted."""
+        features = self._memory.features(keyframe_id, self._digest)
+        if features is None:
+            features = self._retriever.encode_frame(self._memory.picture(keyframe_id))
+        regions = np.asarray(self._retriever.region_vectors(features), np.float32)
+        if regions.ndim != 2 or not len(regions) or not np.isfinite(regions).all():
+            raise EncoderError(
+                f"retriever '{self._retriever.name}' gave unusable region vectors of shape "
+                f"{regions.shape} for keyframe {keyframe_id}"
+            )
+        return regions
+
+    def _combined(self, scores: Vector) -> Vector:
+        """``(frames,)`` from ``(frames, phrases)``: the target counts most, the rest together."""
+        target = scores[:, 0]
+        if scores.shape[1] == 1:
+            return target
+        share = np.float32(self.settings.context_share)
+        context = scores[:, 1:].sum(axis=1) / np.float32(scores.shape[1] - 1)
+        return np.asarray((1 - share) * target + share * context, np.float32)
+
+    def _shortlist(self, phrases: Vector) -> list[int]:
+        """The best frames by the index, not too many of one place."""
+        assert self._index is not None
+        ids, scores = self._index.scores(phrases)
+        combined = self._combined(scores)
+        length = self.settings.shortlist
+        prefix = set(self._prefix)
+        reach = min(len(ids), 8 * length + len(prefix))
+        least = np.partition(combined, len(ids) - reach)[len(ids) - reach]
+        near = combined >= least
+        ids, combined = ids[near], combined[near]
+        order = ids[np.lexsort((ids, -combined))].tolist()
+        order = [keyframe_id for keyframe_id in order if keyframe_id not in prefix]
+        crowd: Counter[ViewCell] = Counter()
+        first: list[int] = []
+        rest: list[int] = []
+        for keyframe_id in order:
+            crowd[self._cells[keyframe_id]] += 1
+            crowded = crowd[self._cells[keyframe_id]] > self.settings.per_view
+            (rest if crowded else first).append(keyframe_id)
+        return (first + rest)[:length]
+
+    def _rank(self, shortlist: Sequence[int], phrases: Vector) -> list[tuple[float, int]]:
+        """Scores by all regions of each frame, best first, ties by id."""
+        ranked = []
+        for keyframe_id in shortlist:
+            try:
+                regions = self._regions(keyframe_id)
+            except KeyError:
+                continue  # evicted meanwhile
+            best = (regions @ phrases.T).max(axis=0)[None]
+            ranked.append((round(float(self._combined(best)[0]), 6), keyframe_id))
+        return sorted(ranked, key=lambda item: (-item[0], item[1]))
+
+    def _spread(self, ranked: Sequence[tuple[float, int]]) -> list[int]:
+        """Greedy choice: a frame near chosen ones needs a better score (maximal marginal relevance,
+        Carbonell and Goldstein 1998)."""
+        if not ranked:
+            return []
+        scores = {keyframe_id: score for score, keyframe_id in ranked}
+        weight = self.settings.spread_weight * (ranked[0][0] - ranked[-1][0])
+        crowding = dict.fromkeys(scores, 0.0)
+        chosen: list[int] = []
+        while crowding and len(chosen) < self.settings.recalled_frames:
+            best = max(crowding, key=lambda i: (scores[i] - weight * crowding[i], -i))
+            chosen.append(best)
+            del crowding[best]
+            for other in list(crowding):
+                if self._too_soon(best, other):
+                    del crowding[other]
+                else:
+                    crowding[other] = max(crowding[other], self._nearness(best, other))
+        return chosen
+
+    def _too_soon(self, a: int, b: int) -> bool:
+        separation = self.settings.min_separation_s
+        if separation <= 0.0:
+            return False
+        first, second = self._records[a], self._records[b]
+        apart = abs(first.stamp_ns - second.stamp_ns) * 1e-9
+        return first.segment == second.segment and apart < separation
+
+    def _nearness(self, a: int, b: int) -> float:
+        """1 for the same view, towards 0 for one elsewhere: place and heading, or time."""
+        first, second = self._records[a], self._records[b]
+        settings = self.settings
+        if first.map_id != second.map_id:
+            return 0.0
+        if first.pose is None or second.pose is None:
+            if first.segment != second.segment:
+                return 0.0
+            apart = abs(first.stamp_ns - second.stamp_ns) * 1e-9 / settings.spread_s
+            return math.exp(-apart * apart)
+        if first.pose.frame_id != second.pose.frame_id:
+            return 0.0
+        apart = math.dist(first.pose.position, second.pose.position) / settings.spread_m
+        turned = angle_between(first.pose.orientation, second.pose.orientation)
+        turned *= settings.spread_headings / (2.0 * math.pi)
+        return math.exp(-apart * apart - turned * turned)
+
+    def _by_time(self, ids: Sequence[int]) -> tuple[int, ...]:
+        def key(keyframe_id: int) -> tuple[int, int, int]:
+            record = self._records[keyframe_id]
+            return (record.segment, record.stamp_ns, record.id)
+
+        return tuple(sorted(ids, key=key))
+
+
+def evidence_recall(
+    recalled: Mapping[str, Sequence[int]],
+    visible: Mapping[str, Sequence[tuple[int, int]]],
+) -> float:
+    """Share of answerable questions with a visible frame among those recalled.
+
+    Args:
+        recalled: question id -> header stamps of the recalled frames, nanoseconds.
+        visible: question id -> ``(start_ns, end_ns)`` in which the referent is seen; questions
+            without any are not answerable and are left out.
+
+    Returns:
+        Between 0 and 1; NaN where no question is answerable.
+    """
+    answerable = [question for question, spans in visible.items() if spans]
+    if not answerable:
+        return math.nan
+    found = sum(
+        any(start <= stamp <= end for stamp in recalled.get(question, ()) for start, end in spans)
+        for question, spans in ((question, visible[question]) for question in answerable)
+    )
+    return found / len(answerable)
