@@ -19,7 +19,7 @@ from semflip_core.settings import (
 )
 
 #: Value of ``memory_path`` for a memory that is not written to disk.
-IN_RAM = ":memory:"
+IN_RAM = "ram"
 Reliability = Literal["best_effort", "reliable"]
 
 

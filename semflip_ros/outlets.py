@@ -1,4 +1,4 @@
-"""Everything the node says about a decision: decision first, then goal or refusal, then pictures."""
+"""What the node says about a decision: the decision, its goal or refusal, then pictures."""
 
 from __future__ import annotations
 

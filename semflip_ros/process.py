@@ -93,11 +93,11 @@ def run(make: Callable[[], NodeT], *, autostart: Callable[[NodeT], bool]) -> int
     Returns:
         The exit code.
     """
-    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     signals = StopSignals()
     try:
+        rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
         node = make()
-    except ConfigError as error:
+    except (ConfigError, RCLError) as error:  # rcl's: a parameter or remapping it cannot read
         print(error, file=sys.stderr)
         rclpy.try_shutdown()
         return CONFIG

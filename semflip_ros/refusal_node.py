@@ -46,6 +46,14 @@ logger = logging.getLogger("semflip")
 
 #: Longest wait for the encoder's present step when the process ends; seconds.
 LEAVING_S = 2.0
+MEMORY_VALUES = (
+    "keyframes",
+    "with_pose",
+    "picture_bytes",
+    "feature_bytes",
+    "file_bytes",
+    "segments",
+)
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
@@ -315,8 +323,12 @@ class RefusalNode(LifecycleNode):
     def _memory_health(self) -> Health:
         health = Health("memory")
         info = self._memory.info()
-        health.put({"map_id": self.map_id, "keyframes": len(self._memory)})
-        health.put({k: v for k, v in vars(info).items()} if hasattr(info, "__dict__") else {})
+        health.put({"map_id": self.map_id, "path": info.path or "in RAM"})
+        health.put({name: getattr(info, name) for name in MEMORY_VALUES})
+        if info.degraded:
+            health.note(ERROR, info.degraded)
+        elif self._memory.notice:
+            health.note(WARN, self._memory.notice)
         return health
 
     def _clock_health(self) -> Health:

@@ -31,6 +31,7 @@ class ColourEncoder:
 
     name = "colours"
     dimension = 3
+    region_dimension = 3
 
     def fingerprint(self) -> Fingerprint:
         return {"name": self.name, "grid": GRID}

@@ -1,0 +1,91 @@
+"""What is true in the demo's recording, and whether a decision agrees with it (DESIGN section 9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from semflip_core.bag_topics import choose_pose_source
+from semflip_core.bags import open_bag
+from semflip_core.errors import DatasetError
+from semflip_core.poses import Pose, wrap_angle
+from semflip_train.dataset import Dataset, Query
+
+#: Goal success: so near to a base pose that saw it, and turned so far from it at most.
+NEAR_M, FACING_DEG = 2.0, 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class GoalError:
+    """How far a goal is from the truth.
+
+    Args:
+        distance_m: to the nearest base pose from which the object was in the picture.
+        bearing_deg: between the goal's heading and the direction to the object.
+        object_m: from the goal to the object itself.
+    """
+
+    distance_m: float
+    bearing_deg: float
+    object_m: float
+
+    @property
+    def success(self) -> bool:
+        """Goal success of DESIGN section 9."""
+        return self.distance_m <= NEAR_M and self.bearing_deg <= FACING_DEG
+
+
+def base_poses(recording: Path, topic: str | None) -> list[tuple[int, Pose]]:
+    """``(stamp_ns, pose)`` of the robot's base over a whole recording.
+
+    Raises:
+        BagError: the recording cannot be read or has no poses.
+    """
+    found: list[tuple[int, Pose]] = []
+    with open_bag(recording) as bag:
+        source = choose_pose_source(bag, topic, required=True)
+        assert source is not None
+        for message in bag.messages(source.topics):
+            found.extend(source.read(message))
+    return found
+
+
+def goal_error(goal: Pose, query: Query, poses: Sequence[tuple[int, Pose]]) -> GoalError:
+    """Compare a goal with the labels of an answerable query.
+
+    Raises:
+        DatasetError: the query lacks ``object_position`` or ``visible``.
+    """
+    answer = query.answer
+    if answer is None or answer.object_position is None or not answer.visible:
+        raise DatasetError(f"query '{query.id}': answer needs object_position and visible")
+    x, y, _ = goal.position
+    distances = [
+        math.dist((x, y), pose.position[:2])
+        for stamp_ns, pose in poses
+        if any(start <= stamp_ns <= end for start, end in answer.visible)
+    ]
+    ahead_x, ahead_y = answer.object_position[0] - x, answer.object_position[1] - y
+    turn = wrap_angle(math.atan2(ahead_y, ahead_x) - goal.yaw)
+    return GoalError(
+        distance_m=min(distances, default=math.inf),
+        bearing_deg=abs(math.degrees(turn)),
+        object_m=math.hypot(ahead_x, ahead_y),
+    )
+
+
+def seen_elsewhere(dataset: Dataset, query: Query) -> tuple[str, ...]:
+    """Other sequences in which what an unanswerable query asks about was seen."""
+    return tuple(
+        sorted(
+            {
+                other.sequence
+                for other in dataset.queries
+                if other.answerable
+                and other.referent == query.referent
+                and other.sequence != query.sequence
+            }
+        )
+    )
