@@ -1,0 +1,1 @@
+"""Rendered rooms with exact labels: the project's own benchmark and sample dataset."""

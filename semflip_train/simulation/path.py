@@ -1,0 +1,369 @@
+"""The robot's drive: where to look from, how to get there, and its pose at every instant.
+
+A differential-drive base of 0.5 m follows an A* path by pure pursuit and turns on the spot at
+viewpoints chosen so that every object comes into view from a good distance.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from semflip_core.errors import DatasetError
+from semflip_core.poses import Pose, quaternion_from_yaw, wrap_angle
+from semflip_train.simulation.furnish import Placed
+from semflip_train.simulation.plan import Plan
+from semflip_train.simulation.rooms import Scene
+from semflip_train.simulation.settings import CameraSettings, DriveSettings
+
+CELL = 0.05
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPose:
+    """A pose and when: seconds since the drive began."""
+
+    time_s: float
+    x: float
+    y: float
+    yaw: float
+
+    def pose(self, frame_id: str = "map") -> Pose:
+        """As a pose of the base on the floor."""
+        return Pose(frame_id, (self.x, self.y, 0.0), quaternion_from_yaw(self.yaw))
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A viewpoint and the directions (radians) to turn through there."""
+
+    at: Point
+    bearings: tuple[float, ...]
+
+
+class Floor:
+    """Grids of a scene's floor: where the robot fits, and what blocks its view.
+
+    Args:
+        margin: how far the robot's middle keeps from everything, metres.
+    """
+
+    def __init__(self, plan: Plan, objects: Sequence[Placed], margin: float) -> None:
+        self.origin = (plan.rooms[0].x0 - 0.3, min(room.y0 for room in plan.rooms) - 0.3)
+        width = plan.rooms[-1].x1 - self.origin[0] + 0.3
+        depth = max(room.y1 for room in plan.rooms) - self.origin[1] + 0.3
+        self.shape = (math.ceil(depth / CELL), math.ceil(width / CELL))
+        self.free = self._drawn(plan, objects, margin, low=True)
+        self.clear = self._drawn(plan, objects, 0.0, low=False)
+
+    def _drawn(
+        self, plan: Plan, objects: Sequence[Placed], margin: float, *, low: bool
+    ) -> NDArray[np.bool_]:
+        picture = Image.new("1", (self.shape[1], self.shape[0]), 0)
+        draw = ImageDraw.Draw(picture)
+        for room in plan.rooms:
+            box = (room.x0 + margin, room.y0 + margin, room.x1 - margin, room.y1 - margin)
+            draw.rectangle((*self._pixel(box[:2]), *self._pixel(box[2:])), fill=1)
+        for door in plan.doorways:
+            half, reach = max(door.width / 2 - margin, CELL), margin + 0.15
+            draw.rectangle(
+                (
+                    *self._pixel((door.x - reach, door.y - half)),
+                    *self._pixel((door.x + reach, door.y + half)),
+                ),
+                fill=1,
+            )
+        for item in objects:
+            blocks = item.position[2] < 0.9 if low else item.position[2] + item.size[2] > 1.15
+            if blocks and item.on is None:
+                outline = [self._pixel((x, y)) for x, y in item.outline(margin)]
+                draw.polygon(outline, fill=0, outline=0)
+        return np.array(picture, bool)
+
+    def _pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        return ((point[0] - self.origin[0]) / CELL, (point[1] - self.origin[1]) / CELL)
+
+    def cell(self, point: Point) -> tuple[int, int]:
+        """Row and column of a place."""
+        x, y = self._pixel(point)
+        return (int(y), int(x))
+
+    def place(self, cell: tuple[int, int]) -> Point:
+        """Middle of a cell in metres."""
+        row, column = cell
+        return (self.origin[0] + (column + 0.5) * CELL, self.origin[1] + (row + 0.5) * CELL)
+
+    def line_is_free(self, grid: NDArray[np.bool_], a: Point, b: Point) -> bool:
+        """Whether a straight line stays on true cells."""
+        steps = max(2, int(math.dist(a, b) / (CELL / 2)))
+        x = np.linspace(a[0], b[0], steps)
+        y = np.linspace(a[1], b[1], steps)
+        rows = ((y - self.origin[1]) / CELL).astype(int)
+        columns = ((x - self.origin[0]) / CELL).astype(int)
+        return bool(grid[rows, columns].all())
+
+    def reachable(self, start: tuple[int, int]) -> NDArray[np.bool_]:
+        """Cells connected to ``start`` over free ones."""
+        seen = np.zeros(self.shape, bool)
+        stack = [start]
+        while stack:
+            row, column = stack.pop()
+            if self.free[row, column] and not seen[row, column]:
+                seen[row, column] = True
+                stack += [
+                    (row + 1, column),
+                    (row - 1, column),
+                    (row, column + 1),
+                    (row, column - 1),
+                ]
+        return seen
+
+
+def drive(
+    scene: Scene, camera: CameraSettings, settings: DriveSettings, rng: np.random.Generator
+) -> tuple[TimedPose, ...]:
+    """Drive past everything; poses at ``settings.pose_hz``.
+
+    Raises:
+        DatasetError: the furniture leaves the robot no way (make the scene with another seed).
+    """
+    floor = Floor(scene.plan, scene.objects, settings.margin_m)
+    stops = _stops(scene, floor, camera, settings)
+    if not stops:
+        raise DatasetError(f"scene {scene.seed}: no place from which anything can be seen")
+    route = _tour(scene.plan, floor, stops)
+    first = route[0]
+    heading = first.bearings[0] if first.bearings else float(rng.uniform(-math.pi, math.pi))
+    base = _Base(first.at, heading, settings)
+    base.wait(0.5)
+    for stop in route:
+        base.follow(_path(floor, (base.x, base.y), stop.at))
+        for bearing in _turns(base.yaw, stop.bearings):
+            base.turn_to(bearing)
+    base.wait(0.5)
+    return tuple(base.trace)
+
+
+def _stops(
+    scene: Scene, floor: Floor, camera: CameraSettings, settings: DriveSettings
+) -> list[Stop]:
+    """Few viewpoints from which each object is seen (greedy set cover)."""
+    places = candidates(scene.plan, floor, settings)
+    focal = camera.width / 2 / math.tan(math.radians(camera.horizontal_fov_deg) / 2)
+    wanted = settings.view_share * camera.width * camera.height
+    views: dict[int, dict[int, float]] = {i: {} for i in range(len(places))}
+    for label, item in enumerate(scene.objects):
+        area = max(item.size[0], item.size[1]) * item.size[2] * 0.55
+        far = min(focal * math.sqrt(area / wanted), settings.far_m)
+        for index, point in enumerate(places):
+            distance = math.dist(point, item.centre[:2])
+            if settings.near_m <= distance <= max(far, settings.near_m + 0.25):
+                angle = math.atan2(item.centre[2] - camera.height_m, distance)
+                angle += math.radians(camera.tilt_deg)
+                if abs(angle) < math.radians(camera.vertical_fov_deg) * 0.46 and _sees(
+                    floor, point, item
+                ):
+                    views[index][label] = distance
+    left = {label for seen in views.values() for label in seen}
+    chosen: list[tuple[int, set[int]]] = []
+    while left and len(chosen) < settings.stops_per_room * len(scene.plan.rooms):
+        best = max(views, key=lambda index: (len(left & views[index].keys()), -index))
+        covered = left & views[best].keys()
+        if not covered:
+            break
+        chosen.append((best, covered))
+        left -= covered
+    stops = []
+    for index, covered in chosen:
+        at = places[index]
+        bearings = [
+            math.atan2(scene.objects[i].centre[1] - at[1], scene.objects[i].centre[0] - at[0])
+            for i in sorted(covered)
+        ]
+        stops.append(Stop(at, tuple(bearings)))
+    return stops
+
+
+def candidates(plan: Plan, floor: Floor, settings: DriveSettings) -> list[Point]:
+    """Free places on a grid that belong to the largest connected piece of floor."""
+    best = np.zeros(floor.shape, bool)
+    left = floor.free.copy()
+    while left.any():
+        start = np.argwhere(left)[0]
+        piece = floor.reachable((int(start[0]), int(start[1])))
+        left &= ~piece
+        if piece.sum() > best.sum():
+            best = piece
+    step = max(1, round(settings.grid_m / CELL))
+    cells = [
+        (row, column)
+        for row in range(0, floor.shape[0], step)
+        for column in range(0, floor.shape[1], step)
+        if best[row, column]
+    ]
+    return [place for place in map(floor.place, cells) if plan.room_at(*place) is not None]
+
+
+def _sees(floor: Floor, point: Point, item: Placed) -> bool:
+    """Whether nothing tall stands between a place and the near side of an object."""
+    centre = item.centre[:2]
+    distance = math.dist(point, centre)
+    radius = min(max(item.size[0], item.size[1]) / 2 + 0.1, distance - 0.1)
+    share = 1.0 - radius / distance
+    near = (
+        point[0] + (centre[0] - point[0]) * share,
+        point[1] + (centre[1] - point[1]) * share,
+    )
+    front = (math.sin(item.yaw), -math.cos(item.yaw))
+    ahead = ((point[0] - centre[0]) * front[0] + (point[1] - centre[1]) * front[1]) / distance
+    flat = item.thing.place in ("wall", "hang", "shelf")
+    return (not flat or ahead > 0.3) and floor.line_is_free(floor.clear, point, near)
+
+
+def _tour(plan: Plan, floor: Floor, stops: list[Stop]) -> list[Stop]:
+    """Room by room, in each the nearest next."""
+    order: list[Stop] = []
+    at = stops[0].at
+    for room in range(len(plan.rooms)):
+        here = [stop for stop in stops if plan.room_at(*stop.at) == room]
+        if not order and here:
+            at = min(here, key=lambda stop: stop.at).at
+        while here:
+            nearest = min(here, key=lambda stop: math.dist(stop.at, at))
+            here.remove(nearest)
+            order.append(nearest)
+            at = nearest.at
+    return order
+
+
+def _turns(yaw: float, bearings: tuple[float, ...]) -> list[float]:
+    """Directions to face in turn so that all bearings are passed in one sweep."""
+    if not bearings:
+        return []
+    angles = sorted(wrap_angle(bearing - yaw) for bearing in bearings)
+    gaps = [
+        (angles[(i + 1) % len(angles)] - angle) % (2 * math.pi) for i, angle in enumerate(angles)
+    ]
+    widest = max(range(len(gaps)), key=lambda i: gaps[i]) if len(angles) > 1 else 0
+    ordered = [yaw + angles[(widest + 1 + i) % len(angles)] for i in range(len(angles))]
+    if abs(wrap_angle(ordered[-1] - yaw)) < abs(wrap_angle(ordered[0] - yaw)):
+        ordered.reverse()
+    return ordered
+
+
+def _path(floor: Floor, start: Point, goal: Point) -> list[Point]:
+    """Shortest way over free cells (A*), pulled straight."""
+    source, target = _nearest_free(floor, start), _nearest_free(floor, goal)
+    queue: list[tuple[float, tuple[int, int]]] = [(0.0, source)]
+    came: dict[tuple[int, int], tuple[int, int]] = {}
+    cost = {source: 0.0}
+    while queue:
+        _, cell = heapq.heappop(queue)
+        if cell == target:
+            break
+        for dr, dc in ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)):
+            other = (cell[0] + dr, cell[1] + dc)
+            if not floor.free[other]:
+                continue
+            price = cost[cell] + math.hypot(dr, dc)
+            if price < cost.get(other, math.inf):
+                cost[other] = price
+                came[other] = cell
+                ahead = math.hypot(other[0] - target[0], other[1] - target[1])
+                heapq.heappush(queue, (price + ahead, other))
+    if target not in cost:
+        raise DatasetError(f"no way for the robot from {start} to {goal}")
+    cells = [target]
+    while cells[-1] != source:
+        cells.append(came[cells[-1]])
+    points = [floor.place(cell) for cell in reversed(cells)]
+    straight = [points[0]]
+    index = 0
+    while index < len(points) - 1:
+        further = len(points) - 1
+        while further > index + 1 and not floor.line_is_free(
+            floor.free, points[index], points[further]
+        ):
+            further -= 1
+        straight.append(points[further])
+        index = further
+    return straight
+
+
+def _nearest_free(floor: Floor, point: Point) -> tuple[int, int]:
+    cell = floor.cell(point)
+    if floor.free[cell]:
+        return cell
+    cells = np.argwhere(floor.free)
+    nearest = cells[np.argmin(((cells - np.array(cell)) ** 2).sum(axis=1))]
+    return (int(nearest[0]), int(nearest[1]))
+
+
+class _Base:
+    """A differential-drive base that records its poses."""
+
+    def __init__(self, at: Point, yaw: float, settings: DriveSettings) -> None:
+        self.x, self.y = at
+        self.yaw = yaw
+        self._settings = settings
+        self._step = 1.0 / settings.pose_hz
+        self._speed = 0.0
+        self._rate = 0.0
+        self.trace: list[TimedPose] = []
+
+    def _advance(self, speed: float, rate: float) -> None:
+        """One step with limited acceleration."""
+        limit = self._settings.acceleration * self._step
+        self._speed += float(np.clip(speed - self._speed, -limit, limit))
+        turn_limit = self._settings.turn_acceleration * self._step
+        self._rate += float(np.clip(rate - self._rate, -turn_limit, turn_limit))
+        time_s = len(self.trace) * self._step
+        self.trace.append(TimedPose(time_s, self.x, self.y, wrap_angle(self.yaw)))
+        middle = self.yaw + self._rate * self._step / 2
+        self.x += self._speed * math.cos(middle) * self._step
+        self.y += self._speed * math.sin(middle) * self._step
+        self.yaw += self._rate * self._step
+
+    def wait(self, seconds: float) -> None:
+        """Stand still."""
+        for _ in range(round(seconds / self._step)):
+            self._advance(0.0, 0.0)
+
+    def turn_to(self, bearing: float) -> None:
+        """Turn on the spot until the heading is within a degree."""
+        for _ in range(2000):
+            error = wrap_angle(bearing - self.yaw)
+            if abs(error) < math.radians(1.5) and abs(self._rate) < 0.1:
+                return
+            brake = math.sqrt(2 * 0.8 * self._settings.turn_acceleration * abs(error))
+            self._advance(0.0, math.copysign(min(self._settings.turn_rate, brake), error))
+
+    def follow(self, path: list[Point]) -> None:
+        """Drive along a polyline by pure pursuit (Coulter 1992)."""
+        goal = path[-1]
+        legs = [np.linspace(a, b, max(2, int(math.dist(a, b) / 0.05))) for a, b in pairwise(path)]
+        points = np.concatenate(legs) if legs else np.array([goal])
+        reached = 0
+        for _ in range(6000):
+            left = math.dist((self.x, self.y), goal)
+            if left < 0.08:
+                return
+            gaps = np.hypot(points[reached:, 0] - self.x, points[reached:, 1] - self.y)
+            reached += int(np.argmin(gaps[:40]))
+            ahead = points[min(reached + 6, len(points) - 1)]
+            error = wrap_angle(math.atan2(ahead[1] - self.y, ahead[0] - self.x) - self.yaw)
+            slow = math.sqrt(2 * 0.7 * self._settings.acceleration * left)
+            speed = min(self._settings.speed, slow) * max(0.0, math.cos(error)) ** 3
+            if abs(error) > 0.9:
+                speed = 0.0
+            rate = float(np.clip(2.2 * error, -self._settings.turn_rate, self._settings.turn_rate))
+            self._advance(speed, rate)

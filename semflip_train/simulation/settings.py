@@ -1,0 +1,61 @@
+"""Settings of the simulation: the camera, the robot, the rooms, and what counts as seen."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import Field
+
+from semflip_core.frames import CameraMount
+from semflip_core.settings import Settings
+
+
+class CameraSettings(Settings):
+    """A forward-looking camera, fixed on the robot."""
+
+    width: int = Field(default=640, ge=32, le=1920, description="Picture width; pixels.")
+    height: int = Field(default=480, ge=32, le=1080, description="Picture height; pixels.")
+    horizontal_fov_deg: float = Field(default=69.0, gt=20.0, lt=120.0, description="Field of view.")
+    height_m: float = Field(default=1.2, ge=0.2, le=2.0, description="Above the floor; m.")
+    forward_m: float = Field(default=0.12, ge=-1.0, le=1.0, description="Ahead of the base; m.")
+    tilt_deg: float = Field(default=8.0, ge=-45.0, le=45.0, description="Looks down by this.")
+    headlight: float = Field(default=0.18, ge=0.0, le=1.0, description="Light along the view.")
+
+    @property
+    def vertical_fov_deg(self) -> float:
+        """Field of view from top to bottom in degrees (square pixels)."""
+        half = math.tan(math.radians(self.horizontal_fov_deg) / 2.0) * self.height / self.width
+        return math.degrees(2.0 * math.atan(half))
+
+    @property
+    def mount(self) -> CameraMount:
+        """Optical frame (z forward, x right; REP 103) on the robot's base."""
+        # Roll and yaw of -90 degrees turn the body frame into an optical one; then tilt about x.
+        half = math.radians(-90.0 - self.tilt_deg) / 2.0
+        roll, yaw = (math.sin(half), math.cos(half)), math.radians(-90.0) / 2.0
+        x = roll[0] * math.cos(yaw)
+        y = roll[0] * math.sin(yaw)
+        z = roll[1] * math.sin(yaw)
+        w = roll[1] * math.cos(yaw)
+        return CameraMount((self.forward_m, 0.0, self.height_m), (x, y, z, w), "camera_optical")
+
+
+class DriveSettings(Settings):
+    """How the robot drives and where it looks from."""
+
+    pose_hz: float = Field(default=20.0, ge=5.0, le=100.0, description="Odometry; Hz.")
+    camera_hz: float = Field(default=2.0, ge=0.5, le=30.0, description="Pictures; Hz.")
+    speed: float = Field(default=0.5, gt=0.0, le=2.0, description="m/s.")
+    turn_rate: float = Field(default=0.55, gt=0.0, le=3.0, description="rad/s.")
+    acceleration: float = Field(default=0.8, gt=0.0, description="m/s^2.")
+    turn_acceleration: float = Field(default=1.5, gt=0.0, description="rad/s^2.")
+    margin_m: float = Field(default=0.27, ge=0.05, le=0.6, description="Distance kept; m.")
+    grid_m: float = Field(
+        default=0.25, ge=0.05, le=1.0, description="Spacing of possible viewpoints; m."
+    )
+    near_m: float = Field(default=0.75, ge=0.2, description="Nearest distance to look from; m.")
+    far_m: float = Field(default=3.2, ge=0.5, description="Farthest distance to look from; m.")
+    view_share: float = Field(
+        default=0.014, gt=0.0, lt=1.0, description="Share of the picture an object should fill."
+    )
+    stops_per_room: int = Field(default=6, ge=1, description="Most viewpoints in a room.")
