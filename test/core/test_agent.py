@@ -58,7 +58,9 @@ def check(decision: Decision) -> None:
 def test_what_it_saw_becomes_the_pose_it_stood_at(memory: VideoMemory) -> None:
     decision = agent_for(memory).ask("Where is the red box?", query_id="q1")
     check(decision)
-    assert decision.goal == Pose("map", (1.0, 1.0, 0.0), quaternion_from_yaw(0.5))
+    assert decision.goal is not None
+    assert (decision.goal.frame_id, decision.goal.position) == ("map", (1.0, 1.0, 0.0))
+    assert decision.goal.orientation == pytest.approx(quaternion_from_yaw(0.5))
     assert decision.evidence[0].stamp_ns == 2 * 10**9
     assert decision.evidence[0].region == pytest.approx((0.0, 1 / 3, 1 / 3, 2 / 3))
     assert decision.score <= decision.threshold
