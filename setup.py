@@ -16,6 +16,7 @@ VERSION = re.findall(r"<version>([\d.]+)</version>", (HERE / "package.xml").read
 BASE = [
     "numpy>=1.26,<3",  # 1.26 is what ROS 2 Jazzy's Python brings; both majors are tested
     "pydantic>=2.5,<3",  # settings are pydantic 2 models
+    "typing_extensions>=4.5",  # Self on Python 3.10
     "safetensors>=0.4",  # weights, gates and features; nothing is ever unpickled
     "PyYAML>=6",  # configuration
     "rich>=13",  # tables and progress bars

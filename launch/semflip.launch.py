@@ -23,6 +23,8 @@ PARAMETERS = {
     "memory_path": "File of the video memory; empty: as the parameter file says.",
     "image_transport": "raw or compressed; empty: as the parameter file says.",
     "pose_source": "tf, odometry, pose or pose_with_covariance; empty: as the parameter file says.",
+    "image_reliability": "best_effort or reliable; empty: as the parameter file says.",
+    "pose_reliability": "best_effort or reliable; empty: as the parameter file says.",
     "map_id": "Name of a map that outlives restarts; empty: as the parameter file says.",
 }
 SWITCHES = {

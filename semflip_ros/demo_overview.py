@@ -1,4 +1,4 @@
-"""The demo in one picture: where the robot drove, what it was asked, what it saw, where it would go."""
+"""The demo in one picture: where the robot drove, what it was asked, saw and decided."""
 
 from __future__ import annotations
 
@@ -117,7 +117,11 @@ def _draw_evidence(axes: Any, item: Asked) -> None:
             corner, size = (x0 * width, y0 * height), ((x1 - x0) * width, (y1 - y0) * height)
             axes.add_patch(Rectangle(corner, *size, fill=False, color=colour, linewidth=2))
     axes.set_title(f"{item.number}  {decision.question}", fontsize=9, loc="left")
-    outcome = "goal" if answered else f"{decision.statement} ({decision.reason and decision.reason.value})"
+    outcome = (
+        "goal"
+        if answered
+        else f"{decision.statement} ({decision.reason and decision.reason.value})"
+    )
     compared = ""
     if math.isfinite(decision.score):
         compared = f"   score {decision.score:.2f}, refuses above {decision.threshold:.2f}"

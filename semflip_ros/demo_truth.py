@@ -1,4 +1,4 @@
-"""What is true in the demo's recording, and whether a decision agrees with it (DESIGN section 9)."""
+"""What is true in the demo's recording, and whether a decision agrees with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from semflip_core.bag_topics import choose_pose_source
 from semflip_core.bags import open_bag
+from semflip_core.decision import Decision, Verdict
 from semflip_core.errors import DatasetError
 from semflip_core.poses import Pose, wrap_angle
 from semflip_train.dataset import Dataset, Query
@@ -89,3 +90,22 @@ def seen_elsewhere(dataset: Dataset, query: Query) -> tuple[str, ...]:
             }
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One question with its decision and how far its goal is from the truth."""
+
+    query: Query
+    decision: Decision
+    error: GoalError | None
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it; empty when it is right."""
+        expected = Verdict.ANSWER if self.query.answerable else Verdict.REFUSE
+        if self.decision.verdict is not expected:
+            return f"should {expected.value}"
+        if self.error is not None and not self.error.success:
+            return "goal is off"
+        return ""

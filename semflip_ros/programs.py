@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -72,10 +73,8 @@ class Program:
             except subprocess.TimeoutExpired:
                 os.killpg(self.pid, signal.SIGKILL)
         code = self._process.wait()
-        try:
+        with suppress(ProcessLookupError):  # nothing of the group is left, as it should be
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # nothing of the group is left, as it should be
         return code
 
     def tail(self, lines: int = 15) -> str:

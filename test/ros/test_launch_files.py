@@ -55,6 +55,14 @@ def test_launch_arguments_that_set_parameters_are_parameters_of_the_node(root: P
     assert found["PARAMETERS"].keys() | found["SWITCHES"].keys() <= known
 
 
+def test_arguments_of_the_replay_launch_file_are_parameters_of_the_replay_node(root: Path) -> None:
+    from semflip_ros.replay import ReplaySettings
+
+    found = constants(root / "launch" / "replay.launch.py")["PARAMETERS"]
+    values = {name: yaml.safe_load(default) for name, (default, _) in found.items()}
+    assert check_values(ReplaySettings, values, "replay.launch.py") == ReplaySettings()
+
+
 def test_the_topics_that_are_remapped_are_topics_of_the_node(root: Path) -> None:
     from semflip_ros import cameras, pose_sources
 
