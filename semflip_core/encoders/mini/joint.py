@@ -26,6 +26,7 @@ TOP_FRAMES = 3
 #: Frames stored this close to the best one should show the referent too.
 NEIGHBOURS = 2
 Z_LIMIT = 12.0
+COLOUR_WEIGHT = 1.5
 PHRASE_STATISTICS = 11
 WEAKEST = (0, 1, 5, 6, 9, 10)
 PAIR_STATISTICS = 2
@@ -194,7 +195,7 @@ class JointModel:
             scores = (similarity - mean) / deviation
             # The phrase as a whole decides, the naked noun steadies it.
             mixed = 0.7 * scores[:, 0] + 0.3 * scores[:, 1]
-            best = int(np.argmax(mixed))
+            best = int(np.argmax(mixed + _colour_bonus(phrase, frame)))
             z[i], z_head[i], region[i] = mixed[best], scores[best, 1], best
             cosine[i] = similarity[best, 0]
             others = frame.distractors[number][phrase.rivals].astype(np.float32)
@@ -283,9 +284,17 @@ class JointModel:
         for spaces in grounded[1:]:
             z = z + 0.25 * np.minimum(np.mean([item.z for item in spaces], axis=0), z)
         if target.colour is not None:
-            z = z + 1.5 * match[:, 0]
+            z = z + COLOUR_WEIGHT * match[:, 0]
         clipped: Array = np.clip(z, -2 * Z_LIMIT, 2 * Z_LIMIT).astype(np.float32)
         return clipped
+
+
+def _colour_bonus(phrase: PhraseView, frame: FrameView) -> Array | float:
+    """What the colour asked for adds to each region's claim to be the referent, as a z-score."""
+    if phrase.colour is None:
+        return 0.0
+    bonus: Array = np.float32(COLOUR_WEIGHT) * frame.colours[:, phrase.colour]
+    return bonus
 
 
 def _top_mean(values: Array) -> float:

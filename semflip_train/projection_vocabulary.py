@@ -1,0 +1,121 @@
+"""What each furniture model may be called, for training mini's projection.
+
+The models that the simulation describes in everyday words keep those words; the other ones of the
+training libraries add breadth under their catalogue names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from semflip_core.encoders.mini.colours import COLOUR_WORDS
+from semflip_train.simulation.catalogue import FurnitureCatalogue
+from semflip_train.simulation.things import all_things
+
+#: Catalogue entries that show nothing to learn: flat marks, plugs, whole interiors.
+_SKIP = re.compile(
+    r"plug|arrow|parking|crossing|rails|switch|socket|swimming|living room|tool$|bill |garage|"
+    r"island|corner cabinet|shadow|antenna|speech|bell|little bank|^box$|contemporary|escalator|"
+    r"mp3|barnum|hashtray|ryokan|tatami|rock$|^children game|railing|elevator$|hut|container"
+)
+#: Catalogue words that nobody says.
+_EVERYDAY = {
+    "teck chair": "wooden chair",
+    "wood bank": "garden bench",
+    "ford focus": "car",
+    "seat leon": "car",
+    "peugeot 308 cc": "car",
+    "renault scenic": "car",
+    "chevrolet": "car",
+    "suv": "car",
+    "smart car": "car",
+    "yamaha yzr r6": "motorcycle",
+    "motorbike": "motorcycle",
+    "apple iphone": "mobile phone",
+    "cctv": "security camera",
+    "surveillance camera": "security camera",
+    "spathiphyllum": "potted plant",
+    "augalas": "potted plant",
+    "plant": "potted plant",
+    "little plant": "potted plant",
+    "frame chambord": "picture frame",
+    "frame hôi an": "picture frame",
+    "wall flat tv": "television",
+    "bulldog": "dog",
+    "cup cake": "cupcake",
+    "opened convertible sofa bz": "sofa bed",
+    "air conditioning - external unit": "air conditioner",
+    "air conditioning - internal unit": "air conditioner",
+    "playstation": "game console",
+    "short": "shorts",
+    "mocassin": "shoes",
+    "woman shoes": "high heels",
+    "mannequin male": "mannequin",
+    "mannequin female": "mannequin",
+    "gaz water heater": "water heater",
+    "table tennis": "table tennis table",
+    "flacon": "perfume bottle",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A model and its words.
+
+    Args:
+        model: catalogue key.
+        category: what it is counted as; folds and held-out sets are by category.
+        names: true names, the usual one first.
+        words: every word somebody might use for it, lower case; never negatives for it.
+        look: colour or material in words, or "".
+    """
+
+    model: str
+    category: str
+    names: tuple[str, ...]
+    words: frozenset[str]
+    look: str = ""
+
+    @property
+    def colour(self) -> str | None:
+        """The colour term in its look, if any."""
+        found = [COLOUR_WORDS[w] for w in self.look.split() if w in COLOUR_WORDS]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def described(self) -> str:
+        """Look and name, as in "red armchair"; the name where it has no look."""
+        return f"{self.look} {self.names[0]}".strip()
+
+
+def vocabulary(catalogue: FurnitureCatalogue) -> tuple[Named, ...]:
+    """Every model of the training libraries that has a name worth learning, in a stable order."""
+    found: dict[str, Named] = {}
+    for thing in all_things():
+        for model, look in thing.models.items():
+            if not thing.held_out and model in catalogue.models:
+                found[model] = Named(model, thing.name, thing.names, thing.words, look)
+    for model, entry in catalogue.models.items():
+        name = " ".join(entry.name.lower().split())
+        if model in found or _SKIP.search(name) or entry.library.held_out:
+            continue
+        name = _EVERYDAY.get(name, name)
+        found[model] = Named(model, name, (name,), frozenset([name]))
+    return tuple(found[model] for model in sorted(found))
+
+
+def fold_of(category: str, folds: int) -> int:
+    """Which of ``folds`` a category belongs to; words decide, so every run agrees."""
+    return int.from_bytes(hashlib.sha256(category.encode()).digest()[:4], "big") % folds
+
+
+def split(
+    words: Sequence[Named], folds: int, held_out: int
+) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
+    """Models of the other folds, and of the held-out one."""
+    inside = tuple(w for w in words if fold_of(w.category, folds) != held_out)
+    outside = tuple(w for w in words if fold_of(w.category, folds) == held_out)
+    return inside, outside

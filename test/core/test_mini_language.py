@@ -1,0 +1,98 @@
+"""Questions to phrases and phrases to vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semflip_core.encoders.mini.phrases import PhraseParser
+from semflip_core.encoders.mini.text import TextEncoder, gelu
+
+
+@pytest.fixture(scope="module")
+def parser() -> PhraseParser:
+    return PhraseParser()
+
+
+@pytest.fixture(scope="module")
+def text() -> TextEncoder:
+    return TextEncoder()
+
+
+@pytest.mark.parametrize(
+    ("question", "phrases"),
+    [
+        ("Where is the red fire extinguisher?", ["red fire extinguisher"]),
+        ("can you find my mug on the desk", ["mug", "desk"]),
+        ("wheres the trash can", ["trash bin"]),
+        ("Go to the bicycle next to the piano", ["bicycle", "piano"]),
+        ("How many chairs are there around the table?", ["chairs", "table"]),
+        ("Bring the box of matches to me", ["box of matches"]),
+        ("Where can I sit down?", ["sit down"]),
+        ("I need to print something. Where?", ["print"]),
+        ("drive over to the blue office chair please", ["blue office chair"]),
+        ("what is the colour of the sofa", ["sofa"]),
+    ],
+)
+def test_what_a_question_looks_for(parser: PhraseParser, question: str, phrases: list[str]) -> None:
+    assert [p.text for p in parser.parse(question).phrases] == phrases
+
+
+def test_colour_and_head_are_told_apart(parser: PhraseParser) -> None:
+    (phrase,) = parser.parse("Where are the crimson office chairs with wheels?").phrases
+    assert (phrase.head, phrase.colour) == ("office chair", "red")
+    assert "wheels" in phrase.attributes
+    (plain,) = parser.parse("where is the orange").phrases
+    assert (plain.head, plain.colour) == ("orange", None)
+
+
+def test_wording_holds_how_and_not_what(parser: PhraseParser) -> None:
+    wordings = {parser.parse(f"Where is the {x}?").wording for x in ("red chair", "dog", "printer")}
+    assert wordings == {"where is the thing ?"}
+    assert "comfortable" in parser.parse("Which chair looks the most comfortable?").wording
+
+
+@pytest.mark.parametrize(
+    "question", ["", "   ", "!!!", "😀", "12", "wh", "the", "a\u200bb", "где стул"]
+)
+def test_anything_has_one_phrase_at_least(parser: PhraseParser, question: str) -> None:
+    parsed = parser.parse(question)
+    assert parsed.phrases
+    assert all(phrase.text for phrase in parsed.phrases)
+    assert parsed.wording
+
+
+def test_like_words_are_near(text: TextEncoder) -> None:
+    sofa, couch, other = text.vectors(["sofa", "couch", "fire extinguisher"])
+    assert sofa @ couch == pytest.approx(0.8564, abs=1e-3)
+    assert sofa @ other == pytest.approx(0.2548, abs=1e-3)
+
+
+def test_same_vectors_as_the_reference_implementation(text: TextEncoder) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from semflip_core.encoders.mini.assets import MINILM, packaged_file
+
+    folder = packaged_file(MINILM, "a test").parent
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    for sentence in ("Where is the red fire extinguisher?", "sofa", "😀 ¿dónde? " * 60):
+        tokens = tokenizer(sentence, return_tensors="pt", truncation=True, max_length=128)
+        with torch.no_grad():
+            mean = model(**tokens).last_hidden_state[0].mean(0)
+        expected = (mean / mean.norm()).numpy()
+        np.testing.assert_allclose(text.vectors([sentence])[0], expected, atol=5e-6)
+
+
+def test_a_vector_does_not_depend_on_its_neighbours(text: TextEncoder) -> None:
+    alone = text.vectors(["office chair"])[0]
+    fresh = TextEncoder().vectors(["a much longer sentence about something else", "office chair"])
+    np.testing.assert_array_equal(alone, fresh[1])
+
+
+def test_gelu_is_exact_to_single_precision() -> None:
+    from math import erf, sqrt
+
+    x = np.linspace(-6, 6, 401).astype(np.float32)
+    exact = np.array([0.5 * v * (1 + erf(v / sqrt(2))) for v in x.astype(float)])
+    np.testing.assert_allclose(gelu(x), exact, atol=1e-6)
