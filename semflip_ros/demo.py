@@ -51,6 +51,8 @@ class DemoSettings(Settings):
     dataset: Path = Field(description="Dataset folder, from the checkout's root.")
     sequence: str = Field(description="Recording that is replayed.")
     rate: float = Field(gt=1.0, le=100.0, description="Replay speed; times real time.")
+    encoder: str = Field("mini", min_length=1, description="Encoder, as the node's parameter.")
+    gate: Path | None = Field(None, description="Gate file; none: the one shipped.")
     queries: tuple[str, ...] = Field(min_length=6, description="Ids of the questions to ask.")
     start_s: float = Field(60.0, gt=0.0, description="Longest that a lifecycle step may take; s.")
     store_s: float = Field(10.0, gt=0.0, description="Longest until the last frame is stored; s.")
@@ -136,6 +138,8 @@ class Demo:
             "pose_source": "odometry",
             "memory_path": str(self._memory_file),
             "map_id": "demo",
+            "encoder": self._settings.encoder,
+            "gate": str(self._settings.gate or ""),
             "query_deadline_s": self._settings.answer_s,
         }
         command = [program("refusal_node"), "--ros-args"]

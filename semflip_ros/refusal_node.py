@@ -75,6 +75,7 @@ class RefusalNode(LifecycleNode):
         self._active = ExitStack()
         self._locked = ""
         self._leaving = False
+        self._dying = ""
         self._worker: QueryWorker | None = None
         self._sensing: Sensing | None = None
         self.add_on_set_parameters_callback(
@@ -311,8 +312,10 @@ class RefusalNode(LifecycleNode):
         health.put({"received": desk.received, "decided": desk.decided})
         health.put(latency_values(list(desk.latencies_s)))
         health.put(decision_values(desk.last))
+        if self._dying:
+            health.note(ERROR, self._dying)
         if worker is None:
-            health.message = "not active"
+            health.message = health.message if self._dying else "not active"
         else:
             health.put({"waiting": worker.waiting, "features_made": worker.features_made})
             if worker.feature_errors:
@@ -352,8 +355,9 @@ class RefusalNode(LifecycleNode):
 
         def say() -> None:
             logger.error("%s: leaving, so that it is started again", message)
+            self._dying = message
             self._desk.refuse_pending(Reason.INTERNAL_ERROR)
-            self._send([Health("queries", ERROR, message)])
+            self._send([self._query_health()])
             self._memory.flush()
 
         return say

@@ -299,6 +299,7 @@ def node_arguments(namespace: str, gate: Path, **values: Any) -> list[str]:
         "memory_path": "ram",
         "image_transport": "compressed",
         "image_reliability": "reliable",
+        "image_depth": 200,
         "pose_reliability": "reliable",
         "keyframes__min_interval_s": 0.0,
         "diagnostics_period_s": 0.2,

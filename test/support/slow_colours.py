@@ -16,15 +16,18 @@ class SlowColours(ColourEncoder):
 
     name = "slow_colours"
 
+    def __init__(self) -> None:
+        import torch
+
+        self._matrix = torch.rand(512, 512)
+
     def encode(self, question: str, frames: Sequence[MemoryFrame]) -> JointEmbedding:
         """Real CPU-bound work on torch's threads, then the colours' own answer."""
         if "hang" in question:
             while True:
                 time.sleep(1.0)
         if found := re.search(r"for ([0-9.]+) seconds", question):
-            import torch
-
-            matrix = torch.rand(512, 512)
+            matrix = self._matrix
             end = time.monotonic() + float(found[1])
             while time.monotonic() < end:
                 matrix = matrix @ matrix

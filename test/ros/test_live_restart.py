@@ -1,0 +1,97 @@
+"""What a restart keeps, and what it must never do: send a robot to a place of yesterday's map."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("semflip.msg", reason="messages are not built")
+
+from semflip_core.memory import VideoMemory
+from support.live import active_robot, wait_until
+
+pytestmark = pytest.mark.live
+
+
+def test_a_restart_keeps_the_memory_of_a_persistent_map(tmp_path, colour_gate_file) -> None:
+    settings = {"memory_path": tmp_path / "memory.db", "map_id": "office"}
+    with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
+        robot.show("red", x=3.0)
+        robot.wait_for_keyframes(1)
+        before = robot.ask("Where is the red thing?")
+    with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
+        assert robot.keyframes() == 1
+        after = robot.ask("Where is the red thing?")
+    assert before.verdict == after.verdict == "answer"
+    assert after.goal.pose == before.goal.pose
+    assert after.score == before.score
+
+
+def test_odometry_of_yesterday_never_becomes_a_goal(tmp_path, colour_gate_file) -> None:
+    """The robot was switched off, carried elsewhere, and its odometry starts at zero again."""
+    settings = {"memory_path": tmp_path / "memory.db"}
+    with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
+        robot.show("red", x=3.0)
+        robot.wait_for_keyframes(1)
+        assert robot.ask("Where is the red thing?").verdict == "answer"
+    with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
+        robot.show("green", x=0.0)
+        robot.wait_for_keyframes(2)
+        old = robot.ask("Where is the red thing?", "old")
+        assert old.gate_verdict == "answer"
+        assert (old.verdict, old.reason) == ("refuse", "NO_POSE")
+        assert "map" in old.sentence
+        assert not robot.of("goal_pose")
+        assert len(robot.of("refusal", "old")) == 1
+        new = robot.ask("Where is the green thing?")
+        assert new.verdict == "answer"
+        assert new.goal.pose.position.x == pytest.approx(0.0, abs=0.01)
+
+
+def test_poses_of_another_frame_never_become_a_goal(tmp_path, colour_gate_file) -> None:
+    with active_robot(tmp_path, colour_gate_file) as (_, robot):
+        robot.show("red", x=3.0, frame="odom")
+        robot.wait_for_keyframes(1)
+        decision = robot.ask("Where is the red thing?")
+        assert (decision.verdict, decision.reason) == ("refuse", "NO_POSE")
+        assert "odom" in decision.sentence
+
+
+def test_after_time_jumped_back_the_old_poses_give_no_goal(tmp_path, colour_gate_file) -> None:
+    with active_robot(tmp_path, colour_gate_file) as (process, robot):
+        robot.show("red", x=3.0)
+        robot.wait_for_keyframes(1)
+        robot.time_ns -= 60_000_000_000
+        robot.show("green", x=0.0)
+        robot.wait_for_keyframes(2)
+        process.wait_for("stamps went back")
+        assert robot.ask("Where is the red thing?").reason == "NO_POSE"
+        assert robot.ask("Where is the green thing?").verdict == "answer"
+
+
+def test_a_map_declared_common_outlives_a_time_jump(tmp_path, colour_gate_file) -> None:
+    with active_robot(tmp_path, colour_gate_file, map_common_after_time_jump=True) as (_, robot):
+        robot.show("red", x=3.0)
+        robot.wait_for_keyframes(1)
+        robot.time_ns -= 60_000_000_000
+        robot.show("green", x=0.0)
+        robot.wait_for_keyframes(2)
+        assert robot.ask("Where is the red thing?").verdict == "answer"
+
+
+def test_kill_9_loses_no_saved_keyframe_and_never_the_file(tmp_path, colour_gate_file) -> None:
+    file = tmp_path / "memory.db"
+    settings = {"memory_path": file, "map_id": "office"}
+    with active_robot(tmp_path, colour_gate_file, **settings) as (process, robot):
+        for x in range(20):
+            robot.show("red", "green", x=float(x))
+        saved = wait_until(lambda: (n := robot.keyframes()) >= 20 and n, what="20 keyframes")
+        for x in range(20, 40):
+            robot.show("blue", x=float(x))
+        assert process.end(signal.SIGKILL) == -signal.SIGKILL
+    with VideoMemory(file) as memory:
+        assert len(memory) >= saved
+        for record in memory.records():
+            assert memory.picture(record.id).shape == (record.height, record.width, 3)
