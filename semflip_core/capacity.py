@@ -9,7 +9,7 @@ greedy deletion form of the max-min dispersion problem (Ravi, Rosenkrantz and Ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from semflip_core.settings import MemorySettings
 REACH = 3.0
 #: Views of a map that the robot is no longer on can never become goals; they thin out first.
 OLD_MAP_WEIGHT = 0.5
+#: Wider than any building; views farther apart are not compared.
+WIDEST_M = 100_000.0
 
 Cell = tuple[str, str, int, int]
 Numbers = NDArray[np.float64]
@@ -38,6 +40,7 @@ class Redundancy:
     def __init__(self, settings: MemorySettings) -> None:
         self._settings = settings
         self._cell_m = REACH * settings.redundant_distance_m
+        self._cell_s = REACH * settings.redundant_time_s
         self._slot_of: dict[int, int] = {}
         self._free: list[int] = []
         self._cells: dict[Cell, set[int]] = {}
@@ -49,7 +52,6 @@ class Redundancy:
         self._nearest: Numbers = np.zeros(0)
         self._partner: Slots = np.zeros(0, np.intp)
         self._old_map: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._used: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def _grow(self, size: int) -> None:
         old = len(self._ids)
@@ -61,7 +63,6 @@ class Redundancy:
         self._nearest = np.concatenate([self._nearest, np.full(more, np.inf)])
         self._partner = np.concatenate([self._partner, np.zeros(more, np.intp)])
         self._old_map = np.concatenate([self._old_map, np.zeros(more, np.bool_)])
-        self._used = np.concatenate([self._used, np.zeros(more, np.bool_)])
         self._free += range(size - 1, old - 1, -1)
 
     def __len__(self) -> int:
@@ -74,7 +75,6 @@ class Redundancy:
         slot = self._free.pop()
         self._slot_of[record.id] = slot
         self._ids[slot] = record.id
-        self._used[slot] = True
         self._looks[slot] = np.frombuffer(looks, np.uint8)
         if record.pose is None:
             self._place[slot] = (record.stamp_ns * 1e-9, 0.0, 0.0)
@@ -82,20 +82,16 @@ class Redundancy:
         else:
             self._place[slot] = record.pose.position
             self._turn[slot] = record.pose.orientation
-        cell = self._cell(record)
-        self._cell_of[slot] = cell
-        around = self._around(cell)
-        self._cells.setdefault(cell, set()).add(slot)
         self._old_map[slot] = False
-        self._nearest[slot], self._partner[slot] = np.inf, slot
-        if around.size == 0:
-            return
-        distances = self._distances(slot, around)
-        best = int(distances.argmin())
-        self._nearest[slot], self._partner[slot] = distances[best], around[best]
-        closer = distances < self._nearest[around]
-        self._nearest[around[closer]] = distances[closer]
-        self._partner[around[closer]] = slot
+        self._put_into_cell(slot, self._cell(record))
+
+    def _put_into_cell(self, slot: int, cell: Cell) -> None:
+        self._cell_of[slot] = cell
+        self._cells.setdefault(cell, set()).add(slot)
+        others, distances = self._find_partner(slot)
+        closer = distances < self._nearest[others]
+        self._nearest[others[closer]] = distances[closer]
+        self._partner[others[closer]] = slot
 
     def remove(self, keyframe_id: int) -> None:
         """Forget a keyframe."""
@@ -104,7 +100,6 @@ class Redundancy:
         self._cells[cell].discard(slot)
         if not self._cells[cell]:
             del self._cells[cell]
-        self._used[slot] = False
         self._nearest[slot] = np.inf
         self._free.append(slot)
         around = self._around(cell)
@@ -116,48 +111,69 @@ class Redundancy:
         for record in records:
             self._old_map[self._slot_of[record.id]] = record.map_id != map_id
 
-    def most_redundant(self, spare: int | None = None) -> int:
+    def most_redundant(self, spare: int | None = None, among: Collection[int] | None = None) -> int:
         """The keyframe that is missed least; its id.
 
         Args:
             spare: a keyframe that must stay, the newest.
+            among: only these may go; None for all.
         """
-        weighted = np.where(self._old_map, self._nearest * OLD_MAP_WEIGHT, self._nearest)
-        weighted[~self._used] = np.inf
-        first = int(weighted.argmin())
-        if not math.isfinite(weighted[first]):
-            return self._oldest(spare)
-        second = int(self._partner[first])
-        pair = [slot for slot in (first, second) if self._ids[slot] != spare]
+        closed = set() if spare is None else {self._slot_of[spare]}
+        if among is not None:
+            open_to_go = set(among)
+            closed |= {slot for i, slot in self._slot_of.items() if i not in open_to_go}
+        first = self._closest(closed)
+        while first is None and self._cell_m < WIDEST_M:
+            self._widen()
+            first = self._closest(closed)
+        if first is None:
+            # Nothing can be compared, as with one view of each of many maps.
+            slots = [slot for slot in self._slot_of.values() if slot not in closed]
+            return min((not self._old_map[slot], int(self._ids[slot])) for slot in slots)[1]
+        pair = [slot for slot in (first, int(self._partner[first])) if slot not in closed]
         # Of the two alike, the one whose next neighbour is nearer is missed less; then the older.
         return min((self._second_nearest(slot), int(self._ids[slot])) for slot in pair)[1]
 
-    def _oldest(self, spare: int | None) -> int:
-        """Nothing is alike: old maps first, then the oldest."""
-        return min(
-            (not self._old_map[slot], keyframe_id)
-            for keyframe_id, slot in self._slot_of.items()
-            if keyframe_id != spare
-        )[1]
+    def _closest(self, closed: set[int]) -> int | None:
+        """The slot with the most alike partner; None where nothing lies within reach."""
+        weighted = np.where(self._old_map, self._nearest * OLD_MAP_WEIGHT, self._nearest)
+        weighted[list(closed)] = np.inf
+        first = int(weighted.argmin())
+        return first if math.isfinite(weighted[first]) else None
+
+    def _widen(self) -> None:
+        """Compare over twice the distance, because nothing is within reach any more."""
+        self._cell_m *= 2.0
+        self._cell_s *= 2.0
+        cells = {
+            slot: (cell[0], cell[1], cell[2] // 2, cell[3] // 2 if cell[1] else cell[3])
+            for slot, cell in self._cell_of.items()
+        }
+        self._cells.clear()
+        self._nearest[:] = np.inf
+        for slot, cell in cells.items():
+            self._put_into_cell(slot, cell)
 
     def _second_nearest(self, slot: int) -> float:
         around = self._around(self._cell_of[slot])
         around = around[(around != slot) & (around != self._partner[slot])]
         return float(self._distances(slot, around).min()) if around.size else math.inf
 
-    def _find_partner(self, slot: int) -> None:
+    def _find_partner(self, slot: int) -> tuple[Slots, Numbers]:
+        """Compare a keyframe with those around it; they and their differences."""
         around = self._around(self._cell_of[slot])
         around = around[around != slot]
+        distances = self._distances(slot, around)
         self._nearest[slot], self._partner[slot] = np.inf, slot
         if around.size:
-            distances = self._distances(slot, around)
             best = int(distances.argmin())
             self._nearest[slot], self._partner[slot] = distances[best], around[best]
+        return around, distances
 
     def _cell(self, record: KeyframeRecord) -> Cell:
         if record.pose is None:
-            span = REACH * self._settings.redundant_time_s
-            return (record.map_id, "", math.floor(record.stamp_ns * 1e-9 / span), record.segment)
+            span = math.floor(record.stamp_ns * 1e-9 / self._cell_s)
+            return (record.map_id, "", span, record.segment)
         x, y, _ = record.pose.position
         return (
             record.map_id,

@@ -32,10 +32,11 @@ COUNTED: dict[str, str] = {
     "same_view": "looked like the last keyframe",
     "bad_stamp": "stamp zero or negative",
     "out_of_order": "stamp not after the last picture's",
-    "no_pose": "no pose before it, or none came in time",
+    "no_earlier_pose": "came before the first pose",
+    "no_later_pose": "no pose after it came in time",
     "pose_gap": "the poses around it are too far apart",
     "pose_frame_changed": "the poses around it are in different frames",
-    "waiting_full": "decided without a pose because too many pictures waited",
+    "waiting_full": "too many pictures waited for a pose",
     "time_jumps": "times that stamps jumped back and a new segment began",
     "pose_bad_stamp": "pose with a stamp of zero or less",
     "pose_out_of_order": "pose stamp not after the last pose's",
@@ -159,8 +160,7 @@ class Ingest:
             stored = self._settle()
             if len(self._waiting) > self.settings.max_waiting_frames:
                 self._pictures_ahead = False
-                self.counters["waiting_full"] += 1
-                stored += self._decide(self._waiting.popleft(), PoseAt(PoseAnswer.LATER))
+                stored += self._decide_without(self._waiting.popleft(), "waiting_full")
             return stored
 
     def expire(self, now_ns: int) -> list[int]:
@@ -210,11 +210,16 @@ class Ingest:
         return stored
 
     def _decide(self, frame: _Waiting, known: PoseAt) -> list[int]:
-        if known.pose is None and self._needs_pose:
-            late = known.answer is PoseAnswer.LATER
-            self.counters["no_pose" if late else known.answer.value] += 1
-            return []
+        if known.pose is None:
+            return self._decide_without(frame, known.answer.value)
         return self._keep(frame, known.pose)
+
+    def _decide_without(self, frame: _Waiting, reason: str) -> list[int]:
+        """Decide about a picture that has no pose, for a reason to count."""
+        if self._needs_pose:
+            self.counters[reason] += 1
+            return []
+        return self._keep(frame, None)
 
     def _give_up(self, hopeless: Callable[[_Waiting], bool]) -> list[int]:
         """Decide now about pictures whose pose will not come any more."""
@@ -222,7 +227,7 @@ class Ingest:
         stored: list[int] = []
         for frame in frames:
             if hopeless(frame):
-                stored += self._decide(frame, PoseAt(PoseAnswer.LATER))
+                stored += self._decide_without(frame, PoseAnswer.LATER.value)
             else:
                 self._waiting.append(frame)
         return stored
@@ -260,7 +265,9 @@ class Ingest:
 
     def _pose_time_jumped(self, stamp_ns: int) -> None:
         self._poses.clear()
-        self._pictures_ahead = False
+        if self._pictures_ahead:
+            self._pictures_ahead = False  # this is the jump that pictures made already
+            return
         latest = stamp_ns + self._jump_ns
         self._give_up(lambda frame: frame.stamp_ns > latest)
         if self._last_picture is not None and self._last_picture > latest:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -14,46 +14,15 @@ from semflip_core.errors import EncoderError, MemoryFileError
 from semflip_core.frames import CameraMount, FrameFeatures, KeyframeRecord, Picture
 from semflip_core.images import StoredPicture, decode_compressed
 from semflip_core.keyframes import looks_of
+from semflip_core.memory_features import FeatureLedger
+from semflip_core.memory_file import FileStore
+from semflip_core.memory_info import MemoryInfo
 from semflip_core.memory_schema import SCHEMA_VERSION
-from semflip_core.memory_store import FileStore, RamStore, Store
+from semflip_core.memory_store import RamStore, Store
 from semflip_core.poses import Pose
 from semflip_core.settings import MemorySettings
 
 logger = logging.getLogger("semflip")
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryInfo:
-    """What a memory holds.
-
-    Args:
-        path: its file; None in RAM.
-        keyframes, with_pose: how many.
-        picture_bytes, feature_bytes: stored.
-        file_bytes: on disk, with the WAL.
-        maps: map_id -> keyframes.
-        digests: features' digest -> keyframes that have them.
-        segments: runs of rising time.
-        created_ns: wall time when the file was made; 0 in RAM.
-        first_ns, last_ns: least and greatest header stamp; 0 when empty.
-        schema_version: of the file.
-        degraded: why nothing can be written; empty when all is well.
-    """
-
-    path: str | None
-    keyframes: int
-    with_pose: int
-    picture_bytes: int
-    feature_bytes: int
-    file_bytes: int
-    maps: dict[str, int]
-    digests: dict[str, int]
-    segments: int
-    created_ns: int
-    first_ns: int
-    last_ns: int
-    schema_version: int
-    degraded: str
 
 
 @dataclass(slots=True)
@@ -63,7 +32,6 @@ class _Entry:
     record: KeyframeRecord
     looks: bytes
     picture_bytes: int
-    digests: set[str] = field(default_factory=set)
 
 
 class VideoMemory:
@@ -96,12 +64,8 @@ class VideoMemory:
         self._lock = threading.RLock()
         self._entries: dict[int, _Entry] = {}
         self._records: tuple[KeyframeRecord, ...] | None = ()
-        self._features: OrderedDict[tuple[int, str], int] = OrderedDict()  # oldest used first
-        self._evicted: set[tuple[int, str]] = set()
+        self._features = FeatureLedger(self.settings.max_feature_bytes)
         self._picture_bytes = 0
-        self._feature_bytes = 0
-        self._digest_bytes: Counter[str] = Counter()
-        self._used_digests: set[str] = set()
         self._redundancy: Redundancy | None = None
         self._current_map = ""
         self._last_segment = -1
@@ -130,7 +94,7 @@ class VideoMemory:
         self._next_id = max(self._next_id, max(self._entries, default=0) + 1)
         for keyframe_id, digest, nbytes in store.stored_features():
             if keyframe_id in self._entries:
-                self._note_features(keyframe_id, digest, nbytes)
+                self._features.note(keyframe_id, digest, nbytes)
         self._records = None
         if not self.read_only:
             self._make_room(spare=None)
@@ -225,13 +189,18 @@ class VideoMemory:
                 self._drop_unsaved()
 
     def _drop_unsaved(self) -> None:
-        """With a full disk, RAM is the bound: unsaved features go, then the oldest unsaved."""
-        while self._store.unsaved_bytes() > self.settings.max_unsaved_bytes:
-            unsaved = self._store.unsaved_keyframes()
-            if len(unsaved) < 2:
-                return
-            with self._lock:
-                self._remove([unsaved[0]])
+        """With a full disk RAM is the bound: unsaved features go, then redundant new keyframes."""
+        limit = self.settings.max_unsaved_bytes
+        with self._lock:
+            if self._store.unsaved_bytes() > limit:
+                for keyframe_id, digest in self._store.drop_unsaved_features():
+                    self._features.note(keyframe_id, digest, 0)
+            while self._store.unsaved_bytes() > limit:
+                unsaved = self._store.unsaved_keyframes()
+                if len(unsaved) < 2:
+                    return
+                redundancy = self._ready_redundancy()
+                self._remove([redundancy.most_redundant(spare=unsaved[-1], among=unsaved)])
 
     def put_features(self, keyframe_id: int, digest: str, features: FrameFeatures) -> None:
         """Store what an encoder made of a keyframe; nothing happens if the keyframe is gone.
@@ -244,20 +213,17 @@ class VideoMemory:
         with self._lock:
             if keyframe_id not in self._entries:
                 return
-            self._used_digests.add(digest)
-            self._drop_features(keyframe_id, digest)
             self._store.put_features(keyframe_id, digest, data)
-            self._note_features(keyframe_id, digest, len(data))
+            self._features.note(keyframe_id, digest, len(data))
+            self._features.use(keyframe_id, digest)
             self._trim_features()
         self._keep_pace()
 
     def features(self, keyframe_id: int, digest: str) -> FrameFeatures | None:
         """What :meth:`put_features` stored, or None: evicted, damaged or never made."""
         with self._lock:
-            if (keyframe_id, digest) not in self._features:
+            if not self._features.use(keyframe_id, digest):
                 return None
-            self._features.move_to_end((keyframe_id, digest))
-            self._used_digests.add(digest)
         data = self._store.features(keyframe_id, digest)
         if data is not None:
             try:
@@ -265,7 +231,7 @@ class VideoMemory:
             except EncoderError as error:
                 logger.error("keyframe %d: %s", keyframe_id, error)
         with self._lock:
-            self._drop_features(keyframe_id, digest)
+            self._features.forget(keyframe_id, digest)
         return None
 
     def missing_features(self, digest: str) -> list[int]:
@@ -274,11 +240,7 @@ class VideoMemory:
         Those evicted for the budget are not listed: making them all again would evict the next.
         """
         with self._lock:
-            return [
-                keyframe_id
-                for keyframe_id, entry in self._entries.items()
-                if digest not in entry.digests and (keyframe_id, digest) not in self._evicted
-            ]
+            return self._features.never_made(self._entries, digest)
 
     def records(self) -> tuple[KeyframeRecord, ...]:
         """All keyframes' records, by id."""
@@ -331,8 +293,8 @@ class VideoMemory:
         self._check_writable()
         with self._lock:
             count = len(self._entries)
+            self._redundancy = None
             self._remove(list(self._entries))
-            self._evicted.clear()
         self._store.compact()
         return count
 
@@ -361,17 +323,16 @@ class VideoMemory:
         """What it holds."""
         with self._lock:
             records = self.records()
-            digests: Counter[str] = Counter(digest for _, digest in self._features)
             stamps = [record.stamp_ns for record in records]
             return MemoryInfo(
                 path=str(self.path) if self.path else None,
                 keyframes=len(records),
                 with_pose=sum(record.pose is not None for record in records),
                 picture_bytes=self._picture_bytes,
-                feature_bytes=self._feature_bytes,
+                feature_bytes=self._features.nbytes,
                 file_bytes=self._file_bytes(),
                 maps=dict(Counter(record.map_id for record in records)),
-                digests=dict(digests),
+                digests=self._features.counts(),
                 segments=len({record.segment for record in records}),
                 created_ns=self._created_ns,
                 first_ns=min(stamps, default=0),
@@ -402,12 +363,16 @@ class VideoMemory:
 
     def _make_room(self, spare: int | None) -> None:
         while self._full() and len(self._entries) > 1:
-            if self._redundancy is None:
-                self._redundancy = Redundancy(self.settings)
-                for entry in self._entries.values():
-                    self._redundancy.add(entry.record, entry.looks)
-                self._mark_maps()
-            self._remove([self._redundancy.most_redundant(spare)])
+            self._remove([self._ready_redundancy().most_redundant(spare)])
+
+    def _ready_redundancy(self) -> Redundancy:
+        """Built when first needed: a memory that never fills up never pays for it."""
+        if self._redundancy is None:
+            self._redundancy = Redundancy(self.settings)
+            for entry in self._entries.values():
+                self._redundancy.add(entry.record, entry.looks)
+            self._mark_maps()
+        return self._redundancy
 
     def _mark_maps(self) -> None:
         if self._redundancy is not None:
@@ -418,54 +383,13 @@ class VideoMemory:
         for keyframe_id in keyframe_ids:
             entry = self._entries.pop(keyframe_id)
             self._picture_bytes -= entry.picture_bytes
-            for digest in list(entry.digests):
-                self._forget_features(keyframe_id, digest)
-            self._evicted = (
-                {key for key in self._evicted if key[0] != keyframe_id}
-                if self._evicted
-                else self._evicted
-            )
+            self._features.forget_keyframe(keyframe_id)
             if self._redundancy is not None:
                 self._redundancy.remove(keyframe_id)
         if keyframe_ids:
             self._store.remove(keyframe_ids)
             self._changed()
 
-    def _note_features(self, keyframe_id: int, digest: str, nbytes: int) -> None:
-        if nbytes == 0:
-            self._evicted.add((keyframe_id, digest))
-            return
-        self._evicted.discard((keyframe_id, digest))
-        self._entries[keyframe_id].digests.add(digest)
-        self._features[keyframe_id, digest] = nbytes
-        self._feature_bytes += nbytes
-        self._digest_bytes[digest] += nbytes
-
-    def _forget_features(self, keyframe_id: int, digest: str) -> None:
-        nbytes = self._features.pop((keyframe_id, digest), 0)
-        self._feature_bytes -= nbytes
-        self._digest_bytes[digest] -= nbytes
-        entry = self._entries.get(keyframe_id)
-        if entry is not None:
-            entry.digests.discard(digest)
-
-    def _drop_features(self, keyframe_id: int, digest: str) -> None:
-        if (keyframe_id, digest) in self._features:
-            self._forget_features(keyframe_id, digest)
-
     def _trim_features(self) -> None:
-        """Keep features within budget: those of other encoders go first, then the biggest kind.
-
-        Small region vectors, which recall needs of every keyframe, so outlive token caches.
-        """
-        while self._feature_bytes > self.settings.max_feature_bytes and self._features:
-            victim = self._digest_to_trim()
-            key = next(key for key in self._features if key[1] == victim)
-            self._forget_features(*key)
-            self._evicted.add(key)
-            self._store.put_features(*key, None)
-
-    def _digest_to_trim(self) -> str:
-        present = [digest for digest, nbytes in self._digest_bytes.items() if nbytes > 0]
-        unused = [digest for digest in present if digest not in self._used_digests]
-        return max(unused or present, key=lambda digest: (self._digest_bytes[digest], digest))
+        for keyframe_id, digest in self._features.evict():
+            self._store.put_features(keyframe_id, digest, None)

@@ -44,13 +44,27 @@ CREATE UNIQUE INDEX features_by_keyframe ON features (keyframe_id, digest, nbyte
 """
 #: Small tables whose damage would mix up keyframes; blobs carry checksums of their own.
 _CHECKED_AT_START = ("meta", "keyframes")
+#: Left in the lock file when damage was found while running.
+DAMAGED = ": found damage"
 
 
 @dataclass(slots=True)
 class FileLock:
-    """Advisory lock of a memory file, held as long as the process lives."""
+    """Advisory lock of a memory file, held as long as the process lives.
+
+    Args:
+        handle: the open lock file.
+        text: what its last owner left in it.
+    """
 
     handle: IO[str]
+    text: str
+
+    def note(self, text: str) -> None:
+        """Leave word for the next owner."""
+        self.handle.truncate(0)
+        self.handle.write(f"process {os.getpid()}{text}")
+        self.handle.flush()
 
     def release(self) -> None:
         """Let another process have the file."""
@@ -71,24 +85,32 @@ def lock_file(path: Path) -> FileLock:
         handle = lock_path.open("a+", encoding="utf-8")
     except OSError as error:
         raise MemoryFileError(f"{path}: cannot write here: {error}") from error
+    handle.seek(0)
+    text = handle.read(200)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        handle.seek(0)
-        owner = handle.read().strip() or "another process"
         handle.close()
         raise MemoryFileError(
-            f"{path}: already open for writing by {owner}; stop it, give this one another file, "
-            "or open it read-only"
+            f"{path}: already open for writing by {text.strip() or 'another process'}; stop it, "
+            "give this one another file, or open it read-only"
         ) from error
-    handle.truncate(0)
-    handle.write(f"process {os.getpid()}")
-    handle.flush()
-    return FileLock(handle)
+    return FileLock(handle, text)
 
 
-def open_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
+def is_damage(error: BaseException | None) -> bool:
+    """Whether an SQLite error says that the file itself is broken, not the disk or the lock."""
+    if not isinstance(error, sqlite3.DatabaseError):
+        return False
+    words = ("malformed", "not a database")
+    return type(error) is sqlite3.DatabaseError or any(word in str(error) for word in words)
+
+
+def open_for_writing(path: Path, *, suspect: bool = False) -> tuple[sqlite3.Connection, str]:
     """Open or make a memory file; the caller holds its lock.
+
+    Args:
+        suspect: check all of it, because its last owner found damage.
 
     Returns:
         The connection, and a notice that is not empty if a damaged file was set aside.
@@ -96,34 +118,35 @@ def open_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     Raises:
         MemoryFileError: a sound SQLite file of something else, a newer schema, or no access.
     """
-    notice = ""
     try:
-        return _connect_checked(path), notice
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+        return _connect_checked(path, suspect), ""
+    except sqlite3.Error as error:
+        if not is_damage(error):
             raise MemoryFileError(f"{path}: cannot be opened: {error}") from error
         aside = set_aside(path)
         notice = f"{path}: damaged ({error}); set aside as {aside.name}, starting a new memory"
         logger.error("%s", notice)
     try:
-        return _connect_checked(path), notice
-    except sqlite3.DatabaseError as error:
+        return _connect_checked(path, suspect=False), notice
+    except sqlite3.Error as error:
         raise MemoryFileError(f"{path}: cannot be created: {error}") from error
 
 
-def _connect_checked(path: Path) -> sqlite3.Connection:
-    new = not path.exists() or path.stat().st_size == 0
+def _connect_checked(path: Path, suspect: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
     try:
-        if new:
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        else:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # counts only while it is empty
+        empty = _is_empty(connection)
+        if not empty:
             check_identity(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
-        if new:
+        if empty:
             _create(connection)
+        problems = full_check(connection) if suspect else []
+        if problems:
+            raise sqlite3.DatabaseError(problems[0])
         check_tables(connection)
     except BaseException:
         connection.close()
@@ -131,13 +154,19 @@ def _connect_checked(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    """A file just made, perhaps by a process that was killed before it wrote anything."""
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(tables == 0)
+
+
 def _create(connection: sqlite3.Connection) -> None:
     connection.executescript(
         f"BEGIN; {_TABLES} PRAGMA application_id = {APPLICATION_ID}; "
-        f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        f"PRAGMA user_version = {SCHEMA_VERSION}; "
+        "INSERT INTO sqlite_sequence VALUES ('keyframes', 0); "
+        f"INSERT INTO meta VALUES ('created_ns', '{time.time_ns()}'); COMMIT;"
     )
-    connection.execute("INSERT INTO sqlite_sequence VALUES ('keyframes', 0)")
-    connection.execute("INSERT INTO meta VALUES ('created_ns', ?)", (str(time.time_ns()),))
 
 
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:
@@ -149,13 +178,10 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION_ID and tables:
+    if application != APPLICATION_ID:
         raise MemoryFileError(
             f"{path}: this SQLite file is not a video memory; choose another path"
         )
-    if application != APPLICATION_ID:
-        raise sqlite3.DatabaseError("empty database without our mark")
     if version != SCHEMA_VERSION:
         raise MemoryFileError(
             f"{path}: has schema version {version}, this semflip reads {SCHEMA_VERSION}; "

@@ -13,8 +13,8 @@ class PoseAnswer(Enum):
     """What a buffer knows of an instant."""
 
     KNOWN = "known"
-    LATER = "later"  # a pose after the instant has not come yet
-    BEFORE = "no_pose"  # the instant lies before the first pose
+    LATER = "no_later_pose"  # a pose after the instant has not come yet
+    BEFORE = "no_earlier_pose"  # the instant lies before the first pose
     GAP = "pose_gap"  # the poses around it are too far apart in time
     FRAMES_DIFFER = "pose_frame_changed"  # the poses around it are in different frames
 

@@ -1,0 +1,342 @@
+"""Messages become keyframes: by their stamps alone, whatever cameras, odometry and bags do."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semflip_core.errors import ImageError
+from semflip_core.frames import CameraMount
+from semflip_core.images import decode_raw, store_raw
+from semflip_core.ingest import COUNTED, Ingest
+from semflip_core.memory import VideoMemory
+from semflip_core.poses import Pose
+from semflip_core.settings import KeyframeSettings
+from support.driving import SECOND, Message, along, drive, feed, small_picture
+from support.pictures import room_picture
+
+FAST = KeyframeSettings(min_interval_s=0.1, min_translation_m=0.0)
+
+
+def ingest(memory: VideoMemory | None = None, **options) -> Ingest:
+    options.setdefault("map_id", "today")
+    return Ingest(
+        VideoMemory() if memory is None else memory, options.pop("settings", FAST), **options
+    )
+
+
+def stored(made: Ingest) -> list[tuple]:
+    return [(r.stamp_ns, r.pose, r.segment, r.map_id) for r in made.memory.records()]
+
+
+def test_a_drive_is_kept_with_the_pose_of_each_instant():
+    made = ingest(settings=KeyframeSettings(min_interval_s=0.1))
+    feed(made, drive(length_s=20))
+    made.finish()
+    records = made.memory.records()
+    assert 30 <= len(records) <= 45  # 10 m at 0.25 m each
+    for record in records:
+        true = along(record.stamp_ns / SECOND)
+        assert record.pose.position == pytest.approx(true.position, abs=1e-3)
+        assert record.pose.yaw == pytest.approx(true.yaw, abs=1e-3)
+        assert (record.width, record.height) == (32, 24)
+    assert made.counters["kept"] == len(records)
+
+
+@settings(max_examples=25, deadline=None)
+@given(pose_late=st.floats(0, 0.9), picture_late=st.floats(0, 0.9))
+def test_lateness_changes_nothing(pose_late, picture_late):
+    on_time = ingest(settings=KeyframeSettings())
+    feed(on_time, drive())
+    on_time.finish()
+    late = ingest(settings=KeyframeSettings())
+    feed(late, drive(pose_late_s=pose_late, picture_late_s=picture_late))
+    late.finish()
+    assert stored(late) == stored(on_time)
+    assert late.counters == on_time.counters
+
+
+def test_the_wall_clock_does_not_matter(monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 10**20)
+    first, second = ingest(), ingest()
+    feed(first, drive(start_s=1.0))
+    feed(second, drive(start_s=1.0))
+    assert stored(first) == stored(second)
+
+
+def test_pictures_ahead_of_the_poses_wait_and_are_not_lost():
+    made = ingest()
+    for k in range(1, 4):
+        assert made.offer(k * SECOND, lambda k=k: small_picture(k)) == []
+    assert made.waiting == 3
+    assert made.add_pose(SECOND - 1, along(1)) == []
+    assert made.add_pose(SECOND + 1, along(1)) == [1]
+    assert made.waiting == 2
+
+
+def test_a_picture_is_loaded_only_when_it_is_kept():
+    made = ingest(settings=KeyframeSettings())
+    loads = []
+    made.add_pose(SECOND - 1, along(1))
+    for k in range(100):
+        stamp = SECOND + k * SECOND // 30
+        made.offer(stamp, lambda k=k: (loads.append(k), small_picture(k))[1])
+        made.add_pose(stamp + 1, along(1))
+    assert loads == [0]
+    assert made.counters == {"kept": 1, "still": 16, "rate": 83}
+
+
+def test_each_picture_is_counted_exactly_once():
+    made = ingest(settings=KeyframeSettings(min_novelty=0.02))
+    messages = drive(length_s=8)
+    feed(made, messages)
+    made.finish()
+    pictures = sum(m.pose is None for m in messages)
+    assert sum(made.counters.values()) == pictures
+    assert set(made.counters) <= set(COUNTED)
+
+
+def test_offer_alone_counts_like_wants_and_offer():
+    asked, unasked = ingest(settings=KeyframeSettings()), ingest(settings=KeyframeSettings())
+    feed(asked, drive())
+    for m in drive():
+        if m.pose is not None:
+            unasked.add_pose(m.stamp_ns, m.pose)
+        else:
+            unasked.offer(m.stamp_ns, lambda m=m: small_picture(m.stamp_ns // 10**6))
+    assert asked.counters == unasked.counters
+    assert stored(asked) == stored(unasked)
+
+
+def test_asking_twice_about_one_picture_counts_once():
+    made = ingest()
+    assert made.wants(SECOND) and made.wants(SECOND)
+    assert made.offer(SECOND, lambda: small_picture(1)) == []
+    assert made.waiting == 1
+    assert not made.wants(SECOND)
+    assert made.counters == {"out_of_order": 1}
+
+
+def test_a_skipped_picture_costs_microseconds():
+    made = ingest(settings=KeyframeSettings(min_interval_s=10.0))
+    made.add_pose(SECOND, along(1))
+    made.wants(SECOND + 1)
+    started = time.perf_counter()
+    for k in range(10_000):
+        made.wants(SECOND + 2 + k)
+    each = (time.perf_counter() - started) / 10_000
+    assert each < 50e-6
+
+
+# Time.
+
+
+@pytest.mark.parametrize("stamp", [0, -1, -(10**18)])
+def test_stamps_of_zero_or_less_are_dropped_and_counted(stamp):
+    made = ingest()
+    assert not made.wants(stamp)
+    assert made.offer(stamp, lambda: small_picture(1)) == []
+    assert made.counters == {"bad_stamp": 2}
+    made.add_pose(stamp, along(1))
+    assert made.counters["pose_bad_stamp"] == 1
+
+
+def test_disorder_within_a_second_is_dropped_not_a_new_segment():
+    made = ingest()
+    feed(made, drive(length_s=2))
+    before = made.segment
+    assert not made.wants(2 * SECOND)
+    made.add_pose(2 * SECOND + SECOND // 2, along(1))
+    assert made.segment == before
+    assert made.counters["out_of_order"] == 1 and made.counters["pose_out_of_order"] == 1
+
+
+@pytest.mark.parametrize("late", [{}, {"pose_late_s": 0.3}, {"picture_late_s": 0.3}])
+def test_a_looping_bag_starts_a_segment_and_keeps_what_was_stored(late):
+    """Whichever of the two streams jumps first, each loop keeps about as many frames."""
+    made = ingest(settings=KeyframeSettings())
+    loops = []
+    messages = []
+    for loop in range(3):
+        shift = loop * 6 * SECOND
+        messages += [
+            Message(m.stamp_ns, m.arrives_ns + shift, m.pose) for m in drive(length_s=6, **late)
+        ]
+    messages.sort(key=lambda m: (m.arrives_ns, m.pose is None))
+    feed(made, messages)
+    made.finish()
+    records = made.memory.records()
+    segments = sorted({r.segment for r in records})
+    for segment in segments:
+        stamps = [r.stamp_ns for r in records if r.segment == segment]
+        assert stamps == sorted(set(stamps)), "stamps rise within one segment"
+        loops.append(len(stamps))
+    assert len(loops) == 3
+    assert min(loops) >= 0.8 * max(loops)
+    for record in records:
+        true = along(record.stamp_ns / SECOND)
+        assert record.pose.position == pytest.approx(true.position, abs=1e-3)
+
+
+def test_after_a_jump_no_pose_from_before_it_is_used():
+    """A simulation is reset: the same stamps come again, the robot stands elsewhere."""
+    made = ingest()
+    feed(made, drive(start_s=1, length_s=3))
+    elsewhere = Pose("map", (100.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    made.offer(SECOND, lambda: small_picture(1))  # the camera jumps first
+    made.offer(2 * SECOND, lambda: small_picture(2))
+    made.add_pose(SECOND // 2, elsewhere)
+    made.add_pose(SECOND, elsewhere)
+    made.add_pose(2 * SECOND - 10, elsewhere)
+    made.add_pose(2 * SECOND + 10, elsewhere)
+    late = [r for r in made.memory.records() if r.segment == made.segment]
+    assert [r.stamp_ns for r in late] == [SECOND, 2 * SECOND]
+    assert all(r.pose.position[0] == 100.0 for r in late)
+
+
+def test_a_time_jump_can_begin_a_new_map():
+    maps = []
+
+    def jumped(segment: int) -> str:
+        maps.append(f"map-{segment}")
+        return maps[-1]
+
+    made = ingest(on_time_jump=jumped)
+    feed(made, drive(start_s=10, length_s=3))
+    feed(made, drive(start_s=1, length_s=3))
+    made.finish()
+    assert maps == ["map-1"]
+    by_segment = {r.segment: r.map_id for r in made.memory.records()}
+    assert by_segment == {0: "today", 1: "map-1"}
+
+
+def test_one_wild_stamp_does_not_end_the_recording():
+    made = ingest()
+    feed(made, drive(start_s=1, length_s=2))
+    made.offer(2**61, lambda: small_picture(0))
+    before = len(made.memory)
+    feed(made, drive(start_s=3.2, length_s=2))
+    made.finish()
+    assert len(made.memory) >= before + 15
+
+
+def test_a_new_recording_into_an_old_memory_is_a_new_segment():
+    memory = VideoMemory()
+    feed(ingest(memory), drive(length_s=2))
+    again = ingest(memory)
+    assert again.segment == 1
+    feed(again, drive(length_s=2))
+    assert {r.segment for r in memory.records()} == {0, 1}
+
+
+# Poses that do not come.
+
+
+def test_without_poses_nothing_is_kept_and_it_says_so():
+    made = ingest()
+    for k in range(1, 200):
+        made.offer(k * SECOND, lambda k=k: small_picture(k))
+    assert made.waiting == made.settings.max_waiting_frames
+    assert made.finish() == []
+    assert len(made.memory) == 0
+    assert made.counters == {"no_later_pose": 64, "waiting_full": 135}
+
+
+def test_a_camera_that_starts_long_before_the_odometry_does_not_block_what_follows():
+    made = ingest()
+    for k in range(1, 30):
+        made.offer(k * SECOND, lambda k=k: small_picture(k))
+    feed(made, drive(start_s=31, length_s=3))
+    assert made.counters["no_earlier_pose"] == 29
+    assert len(made.memory) > 20
+
+
+def test_odometry_that_pauses_loses_the_gap_only():
+    made = ingest()
+    messages = [m for m in drive(length_s=6) if m.pose is None or not 3 < m.stamp_ns / SECOND < 5]
+    feed(made, messages)
+    made.finish()
+    stamps = [r.stamp_ns / SECOND for r in made.memory.records()]
+    assert not [s for s in stamps if 3.05 < s < 4.95]
+    assert made.counters["pose_gap"] >= 18
+    assert min(stamps) < 1.1 and max(stamps) > 6.8
+
+
+def test_expire_gives_up_on_frames_whose_pose_does_not_come():
+    made = ingest(settings=KeyframeSettings(max_pose_wait_s=0.5))
+    made.offer(SECOND, lambda: small_picture(1))
+    assert made.expire(SECOND + SECOND // 3) == []
+    assert made.waiting == 1
+    assert made.expire(2 * SECOND) == []
+    assert made.waiting == 0 and made.counters["no_later_pose"] == 1
+
+
+def test_footage_without_poses_is_kept_where_none_are_needed():
+    made = ingest(needs_pose=False)
+    for k in range(1, 5):
+        assert made.offer(k * SECOND, lambda k=k: small_picture(k)) == [k]
+    assert [r.pose for r in made.memory.records()] == [None] * 4
+
+
+def test_footage_with_poses_still_gets_them():
+    made = ingest(needs_pose=False)
+    feed(made, drive(length_s=2))
+    made.offer(30 * SECOND, lambda: small_picture(1))
+    made.finish()
+    poses = [r.pose for r in made.memory.records()]
+    assert poses[-1] is None and None not in poses[1:-1]
+
+
+def test_poses_of_two_frames_are_not_mixed():
+    made = ingest()
+    made.add_pose(SECOND, along(1))
+    made.add_pose(SECOND + 100, Pose("odom", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
+    made.offer(SECOND + 50, lambda: small_picture(1))
+    assert made.counters == {"pose_frame_changed": 1}
+
+
+# Pictures that cannot be used.
+
+
+def test_a_bad_picture_is_counted_by_its_reason_and_the_next_is_kept():
+    made = ingest()
+    keep = KeyframeSettings()
+
+    def broken():
+        return store_raw(decode_raw("rgb8", 20, 16, 60, False, b"short"), keep)
+
+    made.add_pose(SECOND - 1, along(1))
+    made.add_pose(9 * SECOND, along(1))
+    wide = KeyframeSettings(min_interval_s=0.1, max_pose_gap_s=20)
+    made = ingest(settings=wide)
+    made.add_pose(SECOND - 1, along(1))
+    made.add_pose(9 * SECOND, along(1))
+    assert made.offer(SECOND, broken) == []
+    assert made.offer(2 * SECOND, lambda: store_raw(room_picture(64, 48, 1), keep)) == [1]
+    assert made.counters == {"image_data_too_short": 1, "kept": 1}
+
+
+def test_errors_other_than_of_the_picture_are_not_swallowed():
+    made = ingest(needs_pose=False)
+    with pytest.raises(ZeroDivisionError):
+        made.offer(SECOND, lambda: 1 / 0)
+
+
+def test_map_mount_and_segment_are_stored_with_each_frame():
+    mount = CameraMount((0.1, 0.0, 0.4), (0.5, -0.5, 0.5, -0.5), "camera_optical")
+    made = ingest(mount=mount, map_id="floor-2")
+    feed(made, drive(length_s=1))
+    assert {(r.mount, r.map_id) for r in made.memory.records()} == {(mount, "floor-2")}
+
+
+def test_image_error_is_what_loaders_raise():
+    made = ingest(needs_pose=False)
+
+    def refused():
+        raise ImageError("depth_image", "depth")
+
+    assert made.offer(SECOND, refused) == []
+    assert made.counters["image_depth_image"] == 1
