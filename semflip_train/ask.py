@@ -138,17 +138,15 @@ def ask_all(agent: RefusalAgent, questions: Sequence[str]) -> list[Decision]:
 
 
 def write_evidence(agent: RefusalAgent, decisions: Sequence[Decision], folder: Path) -> list[Path]:
-    """A JPEG for each decision that has evidence: the best frame, the referent's region framed."""
-    from semflip_train.pictures import framed
+    """A JPEG for each decision that has evidence: the best frame, the referent's region boxed."""
+    from semflip_core.evidence import evidence_jpeg
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for decision in decisions:
-        if not decision.evidence:
-            continue
-        best = decision.evidence[0]
-        picture = agent.memory.picture(best.keyframe_id)
-        file = folder / f"{decision.query_id}_{decision.verdict.value}.jpg"
-        file.write_bytes(framed(picture, best.region, decision))
-        written.append(file)
+        data = evidence_jpeg(agent.memory, decision)
+        if data is not None:
+            file = folder / f"{decision.query_id}_{decision.verdict.value}.jpg"
+            file.write_bytes(data)
+            written.append(file)
     return written

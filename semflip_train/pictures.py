@@ -1,19 +1,12 @@
-"""Pictures for people: evidence with its region framed, and thumbnails for sheets and reports."""
+"""Pictures for people: thumbnails and masks for contact sheets and reports."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from semflip_core.errors import MissingExtraError
 from semflip_core.frames import Picture
-
-if TYPE_CHECKING:
-    from semflip_core.decision import Decision
-
-GREEN = (60, 190, 90)
-RED = (220, 70, 60)
 
 
 def jpeg(rgb: Picture, quality: int = 85) -> bytes:
@@ -39,33 +32,11 @@ def thumbnail(rgb: Picture, width: int) -> Picture:
     return small
 
 
-def framed(
-    rgb: Picture, region: tuple[float, float, float, float] | None, decision: Decision
-) -> bytes:
-    """The evidence picture: region framed, question and verdict written below.
-
-    Args:
-        rgb: ``(height, width, 3)``.
-        region: ``x0, y0, x1, y1`` in [0, 1], or None.
-    """
+def mask_png(mask: NDArray[np.bool_]) -> bytes:
+    """A mask as a one-channel PNG."""
     import cv2
 
-    answered = decision.goal is not None
-    colour = GREEN if answered else RED
-    height, width = rgb.shape[:2]
-    canvas = np.full((height + 52, width, 3), 24, dtype=np.uint8)
-    canvas[:height] = rgb
-    if region is not None:
-        x0, y0, x1, y1 = (
-            round(v * s) for v, s in zip(region, (width, height, width, height), strict=True)
-        )
-        cv2.rectangle(canvas, (x0, y0), (min(x1, width - 1), min(y1, height - 1)), colour, 2)
-    verdict = "goal" if answered else f"I do not know ({decision.reason and decision.reason.value})"
-    score = f"score {decision.score:.3f}, threshold {decision.threshold:.3f}"
-    for row, (text, shade) in enumerate(
-        ((decision.question, (235, 235, 235)), (f"{verdict}   {score}", colour))
-    ):
-        shown = text.encode("ascii", "replace").decode()[: max(10, width // 9)]
-        place = (8, height + 20 + 22 * row)
-        cv2.putText(canvas, shown, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, shade, 1, cv2.LINE_AA)
-    return jpeg(canvas)
+    done, data = cv2.imencode(".png", mask.astype(np.uint8) * 255)
+    if not done:
+        raise ValueError(f"OpenCV could not encode a mask of shape {mask.shape}")
+    return bytes(data.tobytes())

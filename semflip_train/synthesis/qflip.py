@@ -1,0 +1,286 @@
+"""Q-Flip by slot filling: swap words of an answerable question so that the memory fails it.
+
+spaCy finds the phrase, replacements come from other sequences' answerable questions and from a
+lexicon, and number and determiner are kept. Replacements from other sequences matter: every name
+then occurs both as answerable and as absent, so the words alone do not give the label away.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from semflip_core.encoders.contract import Fingerprint
+from semflip_core.errors import SynthesisError
+from semflip_train.dataset import Query
+from semflip_train.synthesis.lexicon import Lexicon
+from semflip_train.synthesis.phrases import (
+    Referent,
+    Span,
+    find_referent,
+    fitted_determiner,
+    plural_of,
+    replaced,
+)
+from semflip_train.synthesis.samples import STRATEGIES, stable_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One rewrite to make.
+
+    Args:
+        query: an answerable question of the memory.
+        strategy: one of :data:`STRATEGIES`.
+        elsewhere: answerable questions of other sequences whose referents are not known here.
+        number: counts rewrites of the same question and strategy; changes what is drawn.
+    """
+
+    query: Query
+    strategy: str
+    elsewhere: Sequence[Query]
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A rewritten question.
+
+    Args:
+        referent: what it asks about now.
+        must_be_absent: phrase that the detector must not find in the memory; empty for none.
+        colour: a colour that the referent must not have; empty for none.
+        replaced_words: what stood there before; compared with the new words for paraphrases.
+    """
+
+    question: str
+    referent: str
+    must_be_absent: str = ""
+    colour: str = ""
+    replaced_words: str = ""
+    new_words: str = ""
+
+
+class Rewriter(Protocol):
+    """Makes candidate rewrites; filters choose among them."""
+
+    name: str
+
+    def fingerprint(self) -> Fingerprint:
+        """Everything that changes its rewrites."""
+
+    def propose(self, requests: Sequence[Request]) -> list[list[Proposal]]:
+        """For each request its candidates, best first; empty where it has none."""
+
+
+class SlotFill:
+    """The embedded rewriter: no language model.
+
+    Args:
+        lexicon: words beside those of other sequences.
+        lexicon_share: how often a replacement comes from the lexicon although other sequences
+            offer one.
+        candidates: most candidates a request gets.
+        seed: of all draws.
+    """
+
+    name = "slot_fill"
+
+    def __init__(
+        self, lexicon: Lexicon, *, lexicon_share: float = 0.15, candidates: int = 8, seed: int = 0
+    ) -> None:
+        self._lexicon = lexicon
+        self._share = lexicon_share
+        self._candidates = candidates
+        self._seed = seed
+        self._strategies: dict[str, Callable[[Request, Referent, random.Random], Proposal | None]]
+        self._strategies = {
+            "referential": self._referential,
+            "false_premise": self._false_premise,
+            "subjective": self._from_templates,
+            "unavailable": self._from_templates,
+            "needs_action": self._from_templates,
+            "object": self._object,
+            "relation": self._relation,
+            "attribute": self._attribute,
+        }
+
+    def fingerprint(self) -> Fingerprint:
+        """Everything that changes its rewrites."""
+        return {
+            "name": self.name,
+            "lexicon": stable_seed(self._lexicon.model_dump_json()),
+            "lexicon_share": self._share,
+            "candidates": self._candidates,
+            "seed": self._seed,
+        }
+
+    def propose(self, requests: Sequence[Request]) -> list[list[Proposal]]:
+        """Candidates by the strategy's own rule, drawn with a seed of the question's id."""
+        return [self._candidates_for(request) for request in requests]
+
+    def _candidates_for(self, request: Request) -> list[Proposal]:
+        if request.strategy not in self._strategies:
+            raise SynthesisError(
+                f"unknown strategy '{request.strategy}'; known: {', '.join(STRATEGIES)}"
+            )
+        rng = random.Random(
+            stable_seed(self._seed, request.query.id, request.strategy, request.number)
+        )
+        found: list[Proposal] = []
+        referent = find_referent(request.query.question, request.query.referent)
+        if referent is None:
+            return found
+        for _ in range(3 * self._candidates):
+            made = self._strategies[request.strategy](request, referent, rng)
+            if made is not None and all(made.question != other.question for other in found):
+                found.append(made)
+            if len(found) == self._candidates:
+                break
+        return found
+
+    def _other_object(self, request: Request, rng: random.Random) -> str:
+        """A noun phrase, singular, that another sequence or the lexicon knows."""
+        names = [query.referent for query in request.elsewhere if query.referent]
+        if names and rng.random() >= self._share:
+            return rng.choice(names)
+        return rng.choice(self._lexicon.objects)
+
+    def _object(self, request: Request, referent: Referent, rng: random.Random) -> Proposal | None:
+        """Another object in the same words, or another memory's question as it stands."""
+        if request.elsewhere and rng.random() < 0.5:
+            other = rng.choice(request.elsewhere)
+            name = other.referent or ""
+            if not name:
+                return None
+            old = request.query.referent or ""
+            return Proposal(other.question, name, name, replaced_words=old, new_words=name)
+        return self._swap(request, referent, self._other_object(request, rng))
+
+    def _swap(self, request: Request, referent: Referent, noun: str) -> Proposal:
+        """The whole phrase gives way to ``noun``; determiner and number stay."""
+        text = request.query.question
+        words = plural_of(noun) if referent.plural else noun
+        determiner = referent.determiner.of(text)
+        changes = [(referent.core, words)]
+        if determiner:
+            changes.append((referent.determiner, fitted_determiner(determiner, words)))
+        return Proposal(
+            replaced(text, changes),
+            referent=noun,
+            must_be_absent=noun,
+            replaced_words=referent.core.of(text),
+            new_words=words,
+        )
+
+    def _false_premise(
+        self, request: Request, referent: Referent, rng: random.Random
+    ) -> Proposal | None:
+        """Something absent, said to be beside something that is there."""
+        noun = self._other_object(request, rng)
+        if referent.anchor is not None:
+            return self._swap(request, referent, noun)
+        text = request.query.question
+        words = plural_of(noun) if referent.plural else noun
+        beside = rng.choice(("next to", "near", "beside"))
+        there = f"the {referent.core.of(text)}"
+        determiner = referent.determiner.of(text)
+        changes = [(referent.core, f"{words} {beside} {there}")]
+        if determiner:
+            changes.append((referent.determiner, fitted_determiner(determiner, words)))
+        return Proposal(
+            replaced(text, changes),
+            referent=noun,
+            must_be_absent=noun,
+            replaced_words=referent.core.of(text),
+            new_words=words,
+        )
+
+    def _referential(
+        self, request: Request, referent: Referent, rng: random.Random
+    ) -> Proposal | None:
+        """The same thing, said to be at a place that is not here."""
+        text = request.query.question
+        if request.elsewhere and rng.random() >= self._share:
+            anchor = self._other_object(request, rng)
+            relation = rng.choice(("next to", "beside", "near", "behind", "by"))
+            place = f"{relation} the {anchor}"
+        else:
+            place = rng.choice(self._lexicon.places)
+            anchor = place.rsplit(" the ", 1)[-1]
+        if referent.relation is not None and referent.anchor is not None:
+            span = Span(referent.relation.start, referent.anchor.end)
+            old = span.of(text)
+            changed = replaced(text, [(span, place)])
+        else:
+            old = ""
+            changed = replaced(text, [(referent.core, f"{referent.core.of(text)} {place}")])
+        return Proposal(
+            changed,
+            referent=referent.core.of(text),
+            must_be_absent=anchor,
+            replaced_words=old,
+            new_words=place,
+        )
+
+    def _from_templates(
+        self, request: Request, referent: Referent, rng: random.Random
+    ) -> Proposal | None:
+        """A question about the same thing that no picture of the place answers."""
+        text = request.query.question
+        templates: tuple[str, ...] = getattr(self._lexicon, request.strategy)
+        head = referent.core.of(text)
+        singular = (request.query.referent or head) if referent.plural else head
+        plural = head if referent.plural else plural_of(head)
+        template = rng.choice(templates)
+        return Proposal(template.format(noun=singular, nouns=plural), referent=head)
+
+    def _relation(
+        self, request: Request, referent: Referent, rng: random.Random
+    ) -> Proposal | None:
+        """The other way round: on the table becomes under the table."""
+        if referent.relation is None:
+            return None
+        text = request.query.question
+        old = referent.relation.of(text).lower()
+        others = self._lexicon.relations.get(old, ())
+        if not others:
+            return None
+        new = rng.choice(others)
+        return Proposal(
+            replaced(text, [(referent.relation, new)]),
+            referent=referent.core.of(text),
+            replaced_words=old,
+            new_words=new,
+        )
+
+    def _attribute(
+        self, request: Request, referent: Referent, rng: random.Random
+    ) -> Proposal | None:
+        """A describing word that does not fit; a colour is added where there is none."""
+        text = request.query.question
+        for span in referent.attributes:
+            others = self._lexicon.exchange(span.of(text).lower())
+            if others:
+                new = rng.choice(others)
+                start = referent.core.start
+                inside = Span(span.start - start, span.end - start)
+                core = replaced(referent.core.of(text), [(inside, new)])
+                return self._described(request, referent, core, span.of(text), new)
+        new = rng.choice(self._lexicon.colours)
+        return self._described(request, referent, f"{new} {referent.core.of(text)}", "", new)
+
+    def _described(
+        self, request: Request, referent: Referent, core: str, old: str, new: str
+    ) -> Proposal:
+        text = request.query.question
+        changes = [(referent.core, core)]
+        determiner = referent.determiner.of(text)
+        if determiner:
+            changes.append((referent.determiner, fitted_determiner(determiner, core)))
+        colour = new if new in self._lexicon.colours else ""
+        return Proposal(
+            replaced(text, changes), referent=core, colour=colour, replaced_words=old, new_words=new
+        )

@@ -1,0 +1,334 @@
+"""Training of the gate: an ensemble of 3-layer MLPs, a reason head, a distance limit.
+
+Class-weighted cross-entropy, one member for each seed, early stopping on held-out sequences;
+deterministic per seed. Sequences are held out whole, because pictures of one place are alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from semflip_core.decision import LEARNED_REASONS, Reason
+from semflip_core.errors import MissingExtraError, SemflipError
+from semflip_core.gate import Gate, GateHeader
+from semflip_core.settings import Settings
+from semflip_train.features import FeatureTable
+
+logger = logging.getLogger("semflip")
+Matrix = NDArray[np.float32]
+
+
+class TrainingError(SemflipError):
+    """The gate cannot be trained from what is there."""
+
+
+class TrainingSettings(Settings):
+    """How the gate is trained."""
+
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2, 3, 4), min_length=1)
+    hidden: tuple[int, int] = (64, 32)
+    dropout: float = Field(default=0.2, ge=0.0, lt=1.0)
+    noise: float = Field(default=0.05, ge=0.0, description="Gaussian noise on standardised inputs.")
+    learning_rate: float = Field(default=2e-3, gt=0.0)
+    weight_decay: float = Field(default=1e-2, ge=0.0)
+    batch: int = Field(default=128, ge=2)
+    max_epochs: int = Field(default=200, ge=1)
+    patience: int = Field(default=20, ge=1)
+    held_out_share: float = Field(
+        default=0.2, gt=0.0, lt=1.0, description="Sequences for early stopping, by member."
+    )
+    distance_quantile: float = Field(
+        default=0.999, gt=0.5, le=1.0, description="Of held-out distances."
+    )
+    distance_slack: float = Field(
+        default=1.5, ge=1.0, description="The limit is this times that quantile."
+    )
+    distance_rank: int = Field(default=64, ge=1)
+    reason_hidden: int = Field(default=32, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One trained MLP: weights as ``(in, out)``, and its epoch and held-out loss."""
+
+    weights: tuple[tuple[Matrix, Matrix], ...]
+    epoch: int
+    loss: float
+    held_out: tuple[str, ...]
+
+
+def held_out_sequences(sequences: Sequence[str], seed: int, share: float) -> tuple[str, ...]:
+    """Sequences kept from one member's training; a single sequence keeps none."""
+    names = sorted(set(sequences))
+    if len(names) < 2:
+        return ()
+    count = min(len(names) - 1, max(1, round(share * len(names))))
+    rng = np.random.default_rng([seed, 77])
+    return tuple(sorted(rng.choice(names, size=count, replace=False).tolist()))
+
+
+def class_weights(y: NDArray[np.int64], classes: int) -> Matrix:
+    """``(classes,)`` weights inverse to frequency, mean one over samples; absent classes get 0."""
+    counts = np.bincount(y, minlength=classes).astype(np.float64)
+    present = counts > 0
+    weights = np.zeros(classes)
+    weights[present] = len(y) / (present.sum() * counts[present])
+    return weights.astype(np.float32)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("torch", "train", "training the gate") from error
+    return torch
+
+
+def _network(sizes: Sequence[int], dropout: float) -> Any:
+    torch = _torch()
+    layers: list[Any] = []
+    for number, (before, after) in enumerate(pairwise(sizes)):
+        layers.append(torch.nn.Linear(before, after))
+        if number < len(sizes) - 2:
+            layers += [torch.nn.ReLU(), torch.nn.Dropout(dropout)]
+    return torch.nn.Sequential(*layers)
+
+
+def fit(
+    x: Matrix,
+    y: NDArray[np.int64],
+    validation: NDArray[np.bool_],
+    sizes: Sequence[int],
+    seed: int,
+    settings: TrainingSettings,
+    weights: Matrix | None = None,
+) -> tuple[tuple[tuple[Matrix, Matrix], ...], int, float]:
+    """Train one MLP and keep its best epoch on the validation rows.
+
+    Args:
+        x: ``(n, dim)`` standardised.
+        validation: ``(n,)`` rows kept from training; none trains for a quarter of the epochs.
+        sizes: widths from input to output.
+        weights: ``(n,)`` weight of each row beside its class's.
+
+    Returns:
+        Weights ``(in, out)`` and biases of each layer, the epoch kept, and its loss.
+    """
+    torch = _torch()
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    network = _network(sizes, settings.dropout)
+    optimiser = torch.optim.AdamW(
+        network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    importance = torch.from_numpy(class_weights(y[~validation], sizes[-1]))
+    rows = torch.from_numpy(np.ones(len(y), np.float32) if weights is None else weights)
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
+    train = torch.from_numpy(np.flatnonzero(~validation))
+    kept = torch.from_numpy(np.flatnonzero(validation))
+
+    def loss_of(index: Any, shift: float) -> Any:
+        batch = inputs[index]
+        if shift > 0:
+            batch = batch + shift * torch.randn(batch.shape, generator=generator)
+        each = torch.nn.functional.cross_entropy(
+            network(batch), labels[index], weight=importance, reduction="none"
+        )
+        share = rows[index]
+        return (each * share).sum() / (importance[labels[index]] * share).sum().clamp_min(1e-9)
+
+    best, best_epoch, best_state = float("inf"), 0, None
+    epochs = settings.max_epochs if len(kept) else max(1, settings.max_epochs // 4)
+    for epoch in range(1, epochs + 1):
+        network.train()
+        order = train[torch.randperm(len(train), generator=generator)]
+        for start in range(0, len(order), settings.batch):
+            index = order[start : start + settings.batch]
+            if len(index) < 2:
+                continue
+            optimiser.zero_grad()
+            loss_of(index, settings.noise).backward()
+            optimiser.step()
+        network.eval()
+        with torch.no_grad():
+            loss = float(loss_of(kept if len(kept) else train, 0.0))
+        if loss < best - 1e-5 or not len(kept):
+            best, best_epoch = loss, epoch
+            best_state = {k: v.clone() for k, v in network.state_dict().items()}
+        elif epoch - best_epoch >= settings.patience:
+            break
+    if best_state is None:
+        raise TrainingError("training diverged: no epoch gave a finite loss")
+    network.load_state_dict(best_state)
+    layers = tuple(
+        (
+            layer.weight.detach().numpy().T.astype(np.float32).copy(),
+            layer.bias.detach().numpy().astype(np.float32).copy(),
+        )
+        for layer in network
+        if isinstance(layer, torch.nn.Linear)
+    )
+    return layers, best_epoch, best
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """``(x - mean) / scale``, both ``(dim,)``."""
+
+    mean: Matrix
+    scale: Matrix
+
+    @classmethod
+    def of(cls, x: Matrix) -> Scaling:
+        """From training rows; dimensions that never change keep scale one."""
+        scale = x.std(axis=0)
+        return cls(
+            x.mean(axis=0).astype(np.float32),
+            np.where(scale > 1e-6, scale, 1.0).astype(np.float32),
+        )
+
+    def __call__(self, x: Matrix) -> Matrix:
+        scaled: Matrix = ((x - self.mean) / self.scale).astype(np.float32)
+        return scaled
+
+
+def distance_tensors(x: Matrix, rank: int) -> dict[str, Matrix]:
+    """Training mean and Ledoit-Wolf covariance as leading directions plus an isotropic rest.
+
+    Directions are those of greatest variance; the rest gets the mean variance of what is left
+    (Ledoit and Wolf 2004; Lee et al. 2018 for the distance).
+    """
+    try:
+        from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingExtraError("sklearn", "train", "the distance limit") from error
+    mean = x.mean(axis=0, dtype=np.float64)
+    covariance, _ = ledoit_wolf(x.astype(np.float64) - mean, assume_centered=True)
+    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    rank = min(rank, len(values))
+    rest = values[rank:].mean() if rank < len(values) else values[-1]
+    smallest = max(float(values[0]) * 1e-8, 1e-12)
+    return {
+        "distance.mean": mean.astype(np.float32),
+        "distance.basis": np.ascontiguousarray(vectors[:, :rank].T).astype(np.float32),
+        "distance.variance": np.maximum(values[:rank], smallest).astype(np.float32),
+        "distance.floor": np.array([max(float(rest), smallest)], np.float32),
+    }
+
+
+def train_gate(
+    table: FeatureTable,
+    settings: TrainingSettings,
+    progress: Callable[[int, int], None] | None = None,
+) -> Gate:
+    """Train a gate; its threshold is 0.5 and temperature 1 until it is calibrated.
+
+    Args:
+        table: rows of the training split.
+
+    Raises:
+        TrainingError: one of the classes is missing.
+    """
+    y = table.y
+    if not (0 < y.sum() < len(y)):
+        raise TrainingError(
+            f"training needs answerable and unanswerable pairs; there are {len(y) - int(y.sum())} "
+            f"and {int(y.sum())}: look at the counts of the synthesis stage"
+        )
+    scaling = Scaling.of(table.x)
+    x = scaling(table.x)
+    dimension = x.shape[1]
+    sizes = (dimension, *settings.hidden, 2)
+    members = []
+    for number, seed in enumerate(settings.seeds, start=1):
+        held_out = held_out_sequences(table.sequences.tolist(), seed, settings.held_out_share)
+        validation = np.isin(table.sequences, held_out)
+        layers, epoch, loss = fit(x, y, validation, sizes, seed, settings)
+        members.append(Member(layers, epoch, loss, held_out))
+        logger.info("member %d: epoch %d, held-out loss %.4f", seed, epoch, loss)
+        if progress is not None:
+            progress(number, len(settings.seeds))
+    tensors = _tensors(scaling, members) | distance_tensors(table.x, settings.distance_rank)
+    reasons, reason_tensors = train_reasons(x, table, settings)
+    header = GateHeader(
+        fingerprint=dict(table.fingerprint),
+        dimension=dimension,
+        members=len(members),
+        tau=0.5,
+        distance_limit=1.0,
+        reasons=reasons,
+        untrained_reasons=tuple(r for r in LEARNED_REASONS if r not in reasons),
+        calibration="not calibrated: threshold 0.5",
+        data_hash=table.data_hash(),
+        metrics={f"held_out_loss_{i}": m.loss for i, m in enumerate(members)},
+        made_with={name: version(name) for name in ("numpy", "torch", "scikit-learn")},
+    )
+    gate = Gate(header, tensors | reason_tensors)
+    limit = distance_limit(gate, table, settings)
+    return Gate(header.model_copy(update={"distance_limit": limit}), gate.tensors())
+
+
+def _tensors(scaling: Scaling, members: Sequence[Member]) -> dict[str, Matrix]:
+    tensors: dict[str, Matrix] = {"input.mean": scaling.mean, "input.scale": scaling.scale}
+    for layer in range(3):
+        tensors[f"layer{layer + 1}.weight"] = np.stack([m.weights[layer][0] for m in members])
+        tensors[f"layer{layer + 1}.bias"] = np.stack([m.weights[layer][1] for m in members])
+    return tensors
+
+
+def distance_limit(gate: Gate, table: FeatureTable, settings: TrainingSettings) -> float:
+    """The distance beyond which an embedding is unlike the training data.
+
+    Measured on held-out sequences against the statistics of the others, so that a new place is
+    not taken for an outlier only because it is new.
+    """
+    names = sorted(set(table.sequences.tolist()))
+    distances = [np.asarray(gate.distance(table.x))]
+    for held_out in _folds(names):
+        rows = np.isin(table.sequences, held_out)
+        if rows.all() or not rows.any():
+            continue
+        tensors = gate.tensors() | distance_tensors(table.x[~rows], settings.distance_rank)
+        distances.append(np.asarray(Gate(gate.header, tensors).distance(table.x[rows])))
+    quantile = max(float(np.quantile(d, settings.distance_quantile)) for d in distances)
+    return settings.distance_slack * quantile
+
+
+def _folds(names: Sequence[str], most: int = 5) -> list[list[str]]:
+    count = min(most, len(names))
+    return [list(names[i::count]) for i in range(count)] if count > 1 else []
+
+
+def train_reasons(
+    x: Matrix, table: FeatureTable, settings: TrainingSettings
+) -> tuple[tuple[Reason, ...], dict[str, Matrix]]:
+    """The reason head on label-1 rows; empty where fewer than two reasons occur."""
+    rows = [i for i, s in enumerate(table.samples) if s.reason is not None]
+    present = {table.samples[i].reason for i in rows}
+    reasons = tuple(r for r in LEARNED_REASONS if r in present)
+    if len(reasons) < 2:
+        return (), {}
+    y = np.array([reasons.index(r) for i in rows if (r := table.samples[i].reason)], np.int64)
+    sequences = table.sequences[rows]
+    held_out = held_out_sequences(sequences.tolist(), settings.seeds[0], settings.held_out_share)
+    validation = np.isin(sequences, held_out)
+    missing = set(range(len(reasons))) - set(y[~validation].tolist())
+    if missing:
+        validation = np.zeros(len(y), dtype=bool)
+    sizes = (x.shape[1], settings.reason_hidden, len(reasons))
+    layers, _, _ = fit(x[rows], y, validation, sizes, settings.seeds[0], settings)
+    names = ("reason1", "reason2")
+    tensors: dict[str, Matrix] = {}
+    for name, (weight, bias) in zip(names, layers, strict=True):
+        tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    return reasons, tensors
