@@ -30,20 +30,24 @@ Mask = NDArray[np.bool_]
 class FitSettings(Settings):
     """How the projection is trained."""
 
-    hidden: int = Field(384, ge=8, description="Width of the MLP.")
-    epochs: int = Field(10, ge=1)
-    batch: int = Field(768, ge=8)
-    learning_rate: float = Field(1e-3, gt=0)
-    weight_decay: float = Field(0.02, ge=0)
-    temperature: float = Field(0.06, gt=0)
-    dropout: float = Field(0.3, ge=0, lt=1)
-    residual_penalty: float = Field(0.02, ge=0, description="Keeps the MLP's part small.")
+    hidden: int = Field(default=384, ge=8, description="Width of the MLP.")
+    epochs: int = Field(default=10, ge=1)
+    batch: int = Field(default=768, ge=8)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.02, ge=0)
+    temperature: float = Field(default=0.06, gt=0)
+    dropout: float = Field(default=0.3, ge=0, lt=1)
+    residual_penalty: float = Field(default=0.02, ge=0, description="Keeps the MLP's part small.")
     real_weight: float = Field(
-        1.0, ge=0, description="Weight of staying with ConSE on photographs."
+        default=1.0, ge=0, description="Weight of staying with ConSE on photographs."
     )
-    synonym: float = Field(0.6, description="Texts more alike than this do not compete.")
-    min_cover: float = Field(0.25, description="Share of a region that its object must cover.")
-    empty_cover: float = Field(0.03, description="A region with less than this shows background.")
+    synonym: float = Field(default=0.6, description="Texts more alike than this do not compete.")
+    min_cover: float = Field(
+        default=0.25, description="Share of a region that its object must cover."
+    )
+    empty_cover: float = Field(
+        default=0.03, description="A region with less than this shows background."
+    )
     seed: int = 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from semflip_train.projection_vocabulary import Named
 from semflip_train.simulation.catalogue import FurnitureCatalogue
 from semflip_train.simulation.meshes import MeshPart, load_parts
 from semflip_train.simulation.render import Light, Renderer, Solid
+from semflip_train.simulation.sequence import render_room
 from semflip_train.simulation.settings import CameraSettings
 from semflip_train.simulation.surfaces import (
     FLOORS,
@@ -48,6 +49,8 @@ OBJECTS = (6, 10)
 MAX_FACES = 160_000
 WIDTH, HEIGHT = 640, 480
 SCENES_VERSION = 2
+POOLED_VERSION = 1
+POOLED_ARRAYS = ("pooled", "cover", "within", "visible")
 LARGEST_M = 2.2
 SMALL_M = 0.6
 
@@ -86,21 +89,14 @@ class SceneRegions:
     models: tuple[str, ...]
 
 
-def load_or_render(
-    catalogue: FurnitureCatalogue,
-    vocabulary: Sequence[Named],
-    *,
-    seed: int,
-    views: int,
-    folder: Path,
-) -> Scene:
-    """A scene from ``folder``, or rendered now and kept there."""
+def load_or_render(file: Path, render: Callable[[], Scene]) -> Scene:
+    """A scene from its file, or rendered now and kept there."""
     from safetensors import safe_open
     from safetensors.numpy import save_file
 
-    file = folder / f"scene-{SCENES_VERSION}-{views}-{seed:05d}.safetensors"
     if not file.is_file():
-        made = render_scene(catalogue, vocabulary, seed=seed, views=views)
+        made = render()
+        folder = file.parent
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {
             f"picture{n}": np.frombuffer(data, np.uint8) for n, data in enumerate(made.pictures)
@@ -113,15 +109,40 @@ def load_or_render(
         return made
     with safe_open(file, framework="numpy") as opened:
         models = tuple(opened.metadata()["models"].split())
-        pictures = tuple(opened.get_tensor(f"picture{n}").tobytes() for n in range(views))
+        count = len(opened.keys()) - 1
+        pictures = tuple(opened.get_tensor(f"picture{n}").tobytes() for n in range(count))
         labels = np.frombuffer(zlib.decompress(opened.get_tensor("labels").tobytes()), np.int8)
-    return Scene(pictures, labels.reshape(views, HEIGHT, WIDTH), models)
+    return Scene(pictures, labels.reshape(count, HEIGHT, WIDTH), models)
 
 
-def render_scene(
+def load_or_pool(file: Path, scene: Scene, backbone: Backbone) -> SceneRegions:
+    """Pooled regions of a scene, kept beside its file."""
+    from safetensors.numpy import load_file, save_file
+
+    pooled = file.with_suffix(f".pooled{POOLED_VERSION}.safetensors")
+    if not pooled.is_file():
+        made = scene_regions(scene, backbone)
+        partial = pooled.with_suffix(f".{os.getpid()}")
+        save_file({name: getattr(made, name) for name in POOLED_ARRAYS}, partial)
+        partial.replace(pooled)
+        return made
+    return SceneRegions(**load_file(pooled), models=scene.models)
+
+
+def room_scene(catalogue: FurnitureCatalogue, *, seed: int, views: int) -> Scene:
+    """A furnished room of the simulation's training split, seen from where a robot could stand."""
+    room = render_room(seed, catalogue, frames=views, split="train")
+    return Scene(
+        tuple(jpeg(frame.rgb, 90) for frame in room.frames),
+        np.stack([frame.labels.astype(np.int8) for frame in room.frames]),
+        tuple(item.model for item in room.objects),
+    )
+
+
+def heap_scene(
     catalogue: FurnitureCatalogue, vocabulary: Sequence[Named], *, seed: int, views: int
 ) -> Scene:
-    """Render one scene; the same seed gives the same scene.
+    """A heap of random models; the same seed gives the same scene.
 
     Raises:
         AssetError: the models or EGL are missing.

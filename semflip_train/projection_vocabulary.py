@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from semflip_core.encoders.mini.colours import COLOUR_WORDS
 from semflip_train.simulation.catalogue import FurnitureCatalogue
+from semflip_train.simulation.sequence import models_for
 from semflip_train.simulation.things import all_things
 
 #: Catalogue entries that show nothing to learn: flat marks, plugs, whole interiors.
@@ -92,15 +93,23 @@ class Named:
 
 
 def vocabulary(catalogue: FurnitureCatalogue) -> tuple[Named, ...]:
-    """Every model of the training libraries that has a name worth learning, in a stable order."""
+    """Every model that may be trained on and has a name worth learning, in a stable order.
+
+    Models that the benchmark keeps for its test sequences are left out, as is the held-out library.
+    """
+    allowed = models_for("train", catalogue)
+    described: set[str] = set()
     found: dict[str, Named] = {}
     for thing in all_things():
+        described |= thing.models.keys()
         for model, look in thing.models.items():
-            if not thing.held_out and model in catalogue.models:
-                found[model] = Named(model, thing.name, thing.names, thing.words, look)
+            if model in allowed:
+                found[model] = Named(
+                    model, thing.name, thing.names, thing.words, look.split("|")[0]
+                )
     for model, entry in catalogue.models.items():
         name = " ".join(entry.name.lower().split())
-        if model in found or _SKIP.search(name) or entry.library.held_out:
+        if model in described or _SKIP.search(name) or entry.library.held_out:
             continue
         name = _EVERYDAY.get(name, name)
         found[model] = Named(model, name, (name,), frozenset([name]))

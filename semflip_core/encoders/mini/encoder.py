@@ -136,7 +136,7 @@ class MiniEncoder:
 
     def region_vectors(self, features: FrameFeatures) -> Vector:
         """``(regions, 384)`` unit vectors of the projected regions."""
-        return self._unpacked(features)[0]
+        return self._projected(features)
 
     def phrase_vectors(self, question: str) -> Vector:
         """``(phrases, 384)`` unit vectors of the question's phrases, the target first."""
@@ -168,26 +168,26 @@ class MiniEncoder:
             noun=phrase.noun,
         )
 
-    def _unpacked(self, features: FrameFeatures) -> tuple[Array, Array]:
+    def _projected(self, features: FrameFeatures) -> Array:
         a = features.arrays
-        try:
-            projected = _unpack(np.asarray(a["projected"]), np.asarray(a["scale"]))
-            conse = conse_vectors(
-                np.asarray(a["classes"], np.uint16),
-                np.asarray(a["probabilities"], np.float16),
-                self._weights["labels"],
-            )
-        except KeyError as error:
-            raise EncoderError(f"features lack {error}; they are not mini's") from error
-        return projected, conse
+        if "projected" not in a or "scale" not in a:
+            raise EncoderError(f"features hold {', '.join(sorted(a))}; they are not mini's")
+        return _unpack(np.asarray(a["projected"]), np.asarray(a["scale"]))
+
+    def _conse(self, features: FrameFeatures) -> Array:
+        return conse_vectors(
+            np.asarray(features.arrays["classes"], np.uint16),
+            np.asarray(features.arrays["probabilities"], np.float16),
+            self._weights["labels"],
+        )
 
     def _view(self, key: int, features: FrameFeatures) -> FrameView:
-        projected, conse = self._unpacked(features)
+        projected = self._projected(features)
         best = np.asarray(features.arrays["distractors"], np.float32)
         rows, columns = (int(v) for v in features.arrays["grid"])
         return FrameView(
             key=key,
-            regions=(projected, conse),
+            regions=(projected, self._conse(features)),
             distractors=(best[0], best[1]),
             boxes=boxes(rows, columns),
             colours=np.asarray(features.arrays["colours"], np.float32) / np.float32(255),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ COLOUR_STATISTICS = 6
 SHAPE_STATISTICS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Space:
     """A space that holds regions and phrases, with what it takes to judge a similarity.
 
@@ -51,9 +52,14 @@ class Space:
         similarity = self.reference @ phrases.T
         return similarity.mean(axis=0), similarity.std(axis=0) + np.float32(1e-3)
 
+    @cached_property
+    def distractor_standard(self) -> tuple[Array, Array]:
+        """:meth:`standard` of the distractors."""
+        return self.standard(self.distractors)
+
     def best_distractors(self, regions: Array) -> Array:
         """``(d,)`` best z-score of each distractor over one picture's regions ``(n, dim)``."""
-        mean, deviation = self.standard(self.distractors)
+        mean, deviation = self.distractor_standard
         best: Array = ((regions @ self.distractors.T).max(axis=0) - mean) / deviation
         return best
 
@@ -189,7 +195,7 @@ class JointModel:
         local_margin = np.empty(count, np.float32)
         cosine = np.empty(count, np.float32)
         rivals = space.distractors[phrase.rivals]
-        rival_mean, rival_deviation = space.standard(rivals)
+        rival_mean, rival_deviation = (part[phrase.rivals] for part in space.distractor_standard)
         for i, frame in enumerate(frames):
             similarity = frame.regions[number] @ queries.T
             scores = (similarity - mean) / deviation

@@ -1,0 +1,238 @@
+"""Make mini's weights again: ``python -m semflip_train.projection`` (about half an hour, 2 cores).
+
+Steps, each kept in a cache folder, so that a run that was stopped goes on where it was:
+
+1. render furnished rooms and heaps of models of the training libraries (never KatorLegaz, never a
+   model that the benchmark keeps for its tests) with exact masks;
+2. pool EfficientNet-Lite2 features over regions, of renders and of real photographs;
+3. measure: train with one quarter of the categories held out, report AUROC on known and on held-out
+   categories, beside plain ConSE;
+4. train on everything and write ``semflip_core/weights/mini_projection.safetensors``.
+
+With ``--folds K`` it also writes K files that never saw one fold of the categories, which
+cross-fitted gate features need (:func:`~semflip_train.projection_vocabulary.fold_of`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semflip_core.encoders.mini.assets import cache_folder
+from semflip_core.encoders.mini.backbone import Backbone, resize
+from semflip_core.encoders.mini.phrases import PhraseParser
+from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
+from semflip_core.encoders.mini.regions import averages
+from semflip_core.encoders.mini.text import TextEncoder
+from semflip_core.errors import ConfigError
+from semflip_train.projection_fit import FitSettings, Rows, apply, build_bank, build_rows, fit
+from semflip_train.projection_real import training_pictures
+from semflip_train.projection_report import presence_auroc
+from semflip_train.projection_scenes import (
+    SceneRegions,
+    heap_scene,
+    load_or_pool,
+    load_or_render,
+    room_scene,
+)
+from semflip_train.projection_vocabulary import Named, split, vocabulary
+from semflip_train.projection_weights import base_tensors, complete, conse_of, half, sample_rows
+from semflip_train.projection_words import BACKGROUND, DISTRACTORS
+from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
+
+Array = NDArray[np.float32]
+
+logger = logging.getLogger("semflip")
+
+ROOM_SEED = 500_000
+ROOM_VIEWS = 20
+HEAP_VIEWS = 8
+#: Every so manieth scene is kept out of training, to measure on.
+KEPT_OUT = 6
+REFERENCES = 768
+
+
+@dataclass(frozen=True)
+class Material:
+    """What training reads.
+
+    Args:
+        words: every model that may be trained on.
+        scenes: pooled regions of rendered scenes; conse: their ConSE vectors.
+        real: features ``(n, 1280)`` and ConSE vectors ``(n, 384)`` of photographs' regions.
+        base: tensors that need no training.
+        vectors: centred unit vector of each text.
+    """
+
+    words: tuple[Named, ...]
+    scenes: Sequence[SceneRegions]
+    conse: Sequence[Array]
+    real: tuple[Array, Array]
+    base: Mapping[str, Array]
+    vectors: dict[str, Array]
+
+    def scenes_for(self, measuring: bool) -> list[int]:
+        """Indices of the scenes kept out for measuring, or of the others."""
+        return [i for i in range(len(self.scenes)) if (i % KEPT_OUT == 0) == measuring]
+
+
+def gather(
+    assets: Path | None, rooms: int, heaps: int, backbone: Backbone, folder: Path
+) -> Material:
+    """Render, pool and read everything that training needs; nothing is made twice."""
+    catalogue = FurnitureCatalogue(find_furniture(assets))
+    words = vocabulary(catalogue)
+    scenes: list[SceneRegions] = []
+    for seed in range(rooms):
+        file = folder / f"room-{seed:05d}.safetensors"
+        scene = load_or_render(
+            file,
+            lambda seed=seed: room_scene(catalogue, seed=ROOM_SEED + seed, views=ROOM_VIEWS),  # type: ignore[misc]
+        )
+        scenes.append(load_or_pool(file, scene, backbone))
+        _progress("rooms", seed, rooms)
+    for seed in range(heaps):
+        file = folder / f"heap-{seed:05d}.safetensors"
+        scene = load_or_render(
+            file,
+            lambda seed=seed: heap_scene(catalogue, words, seed=seed, views=HEAP_VIEWS),  # type: ignore[misc]
+        )
+        scenes.append(load_or_pool(file, scene, backbone))
+        _progress("heaps", seed, heaps)
+    text = TextEncoder()
+    base = base_tensors(text, PhraseParser())
+    texts = sorted(
+        {t for w in words for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
+    )
+    centred = ProjectionWeights(base, {}).centred(text.vectors(texts))
+    pictures = [averages(backbone.grid(resize(p))) for p in training_pictures(assets or Path("/"))]
+    real = np.concatenate([np.concatenate([p[::3], p[-1:]]) for p in pictures])
+    return Material(
+        words=words,
+        scenes=scenes,
+        conse=[conse_of(s.pooled.astype(np.float32), backbone, base["labels"]) for s in scenes],
+        real=(real, conse_of(real, backbone, base["labels"])),
+        base=base,
+        vectors=dict(zip(texts, centred, strict=True)),
+    )
+
+
+def train(
+    material: Material, words: Sequence[Named], scenes: Sequence[int], settings: FitSettings
+) -> dict[str, Array]:
+    """Train the MLP on some scenes with the words of some categories."""
+    known = {name for w in words for name in w.words}
+    unknown = {n for w in material.words for n in w.names if n.lower() not in known}
+    extra = [name for name in DISTRACTORS if name not in unknown]
+    rows: Rows = build_rows(
+        [material.scenes[i] for i in scenes], [material.conse[i] for i in scenes], words, settings
+    )
+    bank = build_bank(
+        words, extra, BACKGROUND, material.vectors, material.base["labels"], settings.synonym
+    )
+    logger.info("training on %d regions, %d texts", len(rows.model), len(bank.vectors))
+    return {name: half(value) for name, value in fit(rows, bank, material.real, settings).items()}
+
+
+def measure(material: Material, settings: FitSettings, folds: int = 4) -> dict[str, float]:
+    """AUROC of presence in scenes kept out, with one fold of the categories held out.
+
+    Returns:
+        ``known`` and ``new`` categories by the projection and by ConSE (``_conse``), and how near
+        regions of real photographs stay to their ConSE vectors (``real_cosine``).
+    """
+    inside, outside = split(material.words, folds, 0)
+    scenes, kept = material.scenes_for(False), material.scenes_for(True)
+    mlp = train(material, inside, scenes, settings)
+    result: dict[str, float] = {}
+    everything = {
+        "": (
+            [apply(mlp, material.scenes[i].pooled, material.conse[i]) for i in kept],
+            sample_rows(
+                [apply(mlp, material.scenes[i].pooled, material.conse[i]) for i in scenes], 1500, 0
+            ),
+        ),
+        "_conse": (
+            [material.conse[i] for i in kept],
+            sample_rows([material.conse[i] for i in scenes], 1500, 0),
+        ),
+    }
+    for suffix, (vectors, judged_by) in everything.items():
+        for name, words in (("known", inside), ("new", outside)):
+            result[name + suffix] = presence_auroc(
+                [material.scenes[i] for i in kept],
+                vectors,
+                material.words,
+                material.vectors,
+                judged_by,
+                frozenset(w.category for w in words),
+            )
+    moved = apply(mlp, *material.real)
+    result["real_cosine"] = float((moved * material.real[1]).sum(axis=1).mean())
+    return {name: round(value, 4) for name, value in result.items()}
+
+
+def make(
+    material: Material,
+    words: Sequence[Named],
+    settings: FitSettings,
+    backbone: Backbone,
+    header: Mapping[str, object],
+) -> ProjectionWeights:
+    """Train on every scene and complete the file."""
+    mlp = train(material, words, range(len(material.scenes)), settings)
+    rendered = sample_rows(
+        [s.pooled.astype(np.float32) for s in material.scenes], 2 * REFERENCES // 3, 1
+    )
+    real = sample_rows([material.real[0]], REFERENCES // 3, 2)
+    return complete({**material.base, **mlp}, np.concatenate([rendered, real]), backbone, header)
+
+
+def main() -> None:
+    """Command line; see the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m semflip_train.projection")
+    parser.add_argument("--assets", type=Path, help="root of unpacked Debian data packages")
+    parser.add_argument("--out", type=Path, default=DEFAULT_WEIGHTS)
+    parser.add_argument("--cache", type=Path, default=cache_folder() / "projection-scenes")
+    parser.add_argument("--rooms", type=int, default=120)
+    parser.add_argument("--heaps", type=int, default=360)
+    parser.add_argument("--folds", type=int, default=0, help="also write cross-fitting weights")
+    parser.add_argument("--epochs", type=int, default=FitSettings().epochs)
+    parser.add_argument("--skip-measure", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.rooms + arguments.heaps < 2 * KEPT_OUT:
+        raise ConfigError(f"rooms + heaps must be at least {2 * KEPT_OUT}")
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    settings = FitSettings(epochs=arguments.epochs)
+    backbone = Backbone(2)
+    material = gather(arguments.assets, arguments.rooms, arguments.heaps, backbone, arguments.cache)
+    measured = {} if arguments.skip_measure else measure(material, settings)
+    logger.info("measured: %s", json.dumps(measured))
+    header = {
+        "training": f"{arguments.rooms} rooms, {arguments.heaps} heaps, "
+        f"{len(material.words)} models of sweethome3d-furniture (CC0, CC-BY-3.0)",
+        "settings": settings.model_dump(),
+        "measured": measured,
+    }
+    for fold in range(arguments.folds):
+        inside, _ = split(material.words, arguments.folds, fold)
+        weights = make(material, inside, settings, backbone, {**header, "without_fold": fold})
+        weights.save(arguments.out.with_name(f"{arguments.out.stem}.fold{fold}.safetensors"))
+    make(material, material.words, settings, backbone, header).save(arguments.out)
+    logger.info("wrote %s (%.1f MB)", arguments.out, arguments.out.stat().st_size / 1e6)
+
+
+def _progress(what: str, number: int, count: int) -> None:
+    if (number + 1) % 20 == 0 or number + 1 == count:
+        logger.info("%s: %d of %d", what, number + 1, count)
+
+
+if __name__ == "__main__":
+    main()
