@@ -12,6 +12,7 @@ from semflip_core.errors import ConfigError
 #: name -> "module:factory"; the factory takes the encoder's options as keywords.
 ENCODERS: dict[str, str] = {
     "mini": "semflip_core.encoders.mini:MiniEncoder",
+    "qwen2_5_vl": "semflip_core.encoders.qwen2_5_vl:load",
 }
 RETRIEVERS: dict[str, str] = {
     "mini": "semflip_core.encoders.mini:MiniEncoder",
