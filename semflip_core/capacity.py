@@ -1,9 +1,12 @@
-"""Which keyframe a full memory can spare: the one most like another, not the oldest.
+"""Which keyframe a full memory can spare: the one that another stands for best, not the oldest.
 
 Two views are as different as they are apart in space, in view direction and in looks (without
-poses: in time and in looks). Dropping one of the most alike pair each time keeps what remains
-spread out, so a room visited once stays while the hundredth view of a corridor goes. This is the
-greedy deletion form of the max-min dispersion problem (Ravi, Rosenkrantz and Tayi 1994).
+poses: in time and in looks). When a keyframe goes, the one most like it stands for it from then on,
+and for all that it stood for; its reach says how different the most different of those is. The
+keyframe whose going makes the least reach goes first. So what remains stays spread out over
+everything ever seen, and a room visited once outlives the hundredth view of a corridor. Without the
+reach, views at the edge of what was explored would push each other out for ever. This is the online
+form of the k-centre problem (Gonzalez 1985; Charikar, Chekuri, Feder and Motwani 1997).
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ class Redundancy:
         self._looks: NDArray[np.uint8] = np.zeros((0, LOOKS_BYTES), np.uint8)
         self._nearest: Numbers = np.zeros(0)
         self._partner: Slots = np.zeros(0, np.intp)
+        self._reach: Numbers = np.zeros(0)
         self._old_map: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def _grow(self, size: int) -> None:
@@ -62,14 +66,20 @@ class Redundancy:
         self._looks = np.concatenate([self._looks, np.zeros((more, LOOKS_BYTES), np.uint8)])
         self._nearest = np.concatenate([self._nearest, np.full(more, np.inf)])
         self._partner = np.concatenate([self._partner, np.zeros(more, np.intp)])
+        self._reach = np.concatenate([self._reach, np.zeros(more)])
         self._old_map = np.concatenate([self._old_map, np.zeros(more, np.bool_)])
         self._free += range(size - 1, old - 1, -1)
 
     def __len__(self) -> int:
         return len(self._slot_of)
 
-    def add(self, record: KeyframeRecord, looks: bytes) -> None:
-        """Take a keyframe into account."""
+    def add(self, record: KeyframeRecord, looks: bytes, reach: float = 0.0) -> None:
+        """Take a keyframe into account.
+
+        Args:
+            looks: its coarse colours.
+            reach: how different the views are that it already stands for.
+        """
         if not self._free:
             self._grow(max(64, 2 * len(self._ids)))
         slot = self._free.pop()
@@ -83,6 +93,7 @@ class Redundancy:
             self._place[slot] = record.pose.position
             self._turn[slot] = record.pose.orientation
         self._old_map[slot] = False
+        self._reach[slot] = reach
         self._put_into_cell(slot, self._cell(record))
 
     def _put_into_cell(self, slot: int, cell: Cell) -> None:
@@ -111,35 +122,45 @@ class Redundancy:
         for record in records:
             self._old_map[self._slot_of[record.id]] = record.map_id != map_id
 
-    def most_redundant(self, spare: int | None = None, among: Collection[int] | None = None) -> int:
-        """The keyframe that is missed least; its id.
+    def spare_one(
+        self, keep: int | None = None, among: Collection[int] | None = None
+    ) -> tuple[int, int | None, float]:
+        """The keyframe that is missed least, and which one stands for it from now on.
 
         Args:
-            spare: a keyframe that must stay, the newest.
+            keep: a keyframe that must stay, the newest.
             among: only these may go; None for all.
+
+        Returns:
+            The id of the one to go; the id of the one that stands for it, None if nothing is
+            comparable; and the reach of that one from now on. Call :meth:`remove` for the first.
         """
-        closed = set() if spare is None else {self._slot_of[spare]}
+        closed = set() if keep is None else {self._slot_of[keep]}
         if among is not None:
             open_to_go = set(among)
             closed |= {slot for i, slot in self._slot_of.items() if i not in open_to_go}
-        first = self._closest(closed)
-        while first is None and self._cell_m < WIDEST_M:
+        slot = self._cheapest(closed)
+        while slot is None and self._cell_m < WIDEST_M:
             self._widen()
-            first = self._closest(closed)
-        if first is None:
+            slot = self._cheapest(closed)
+        if slot is None:
             # Nothing can be compared, as with one view of each of many maps.
             slots = [slot for slot in self._slot_of.values() if slot not in closed]
-            return min((not self._old_map[slot], int(self._ids[slot])) for slot in slots)[1]
-        pair = [slot for slot in (first, int(self._partner[first])) if slot not in closed]
-        # Of the two alike, the one whose next neighbour is nearer is missed less; then the older.
-        return min((self._second_nearest(slot), int(self._ids[slot])) for slot in pair)[1]
+            return min((not self._old_map[s], int(self._ids[s])) for s in slots)[1], None, 0.0
+        heir = int(self._partner[slot])
+        self._reach[heir] = max(self._reach[heir], self._nearest[slot] + self._reach[slot])
+        return int(self._ids[slot]), int(self._ids[heir]), float(self._reach[heir])
 
-    def _closest(self, closed: set[int]) -> int | None:
-        """The slot with the most alike partner; None where nothing lies within reach."""
-        weighted = np.where(self._old_map, self._nearest * OLD_MAP_WEIGHT, self._nearest)
-        weighted[list(closed)] = np.inf
-        first = int(weighted.argmin())
-        return first if math.isfinite(weighted[first]) else None
+    def _cheapest(self, closed: set[int]) -> int | None:
+        """The slot whose going makes the least reach, of equal ones the oldest; None if none."""
+        cost = self._nearest + self._reach
+        cost[self._old_map] *= OLD_MAP_WEIGHT
+        cost[list(closed)] = np.inf
+        least = float(cost.min())
+        if not math.isfinite(least):
+            return None
+        slots = np.flatnonzero(cost == least)
+        return int(slots[self._ids[slots].argmin()])
 
     def _widen(self) -> None:
         """Compare over twice the distance, because nothing is within reach any more."""
@@ -153,11 +174,6 @@ class Redundancy:
         self._nearest[:] = np.inf
         for slot, cell in cells.items():
             self._put_into_cell(slot, cell)
-
-    def _second_nearest(self, slot: int) -> float:
-        around = self._around(self._cell_of[slot])
-        around = around[(around != slot) & (around != self._partner[slot])]
-        return float(self._distances(slot, around).min()) if around.size else math.inf
 
     def _find_partner(self, slot: int) -> tuple[Slots, Numbers]:
         """Compare a keyframe with those around it; they and their differences."""

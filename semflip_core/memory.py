@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,7 @@ class _Entry:
     record: KeyframeRecord
     looks: bytes
     picture_bytes: int
+    reach: float = 0.0
 
 
 class VideoMemory:
@@ -86,8 +88,8 @@ class VideoMemory:
         self._created_ns = int(meta.get("created_ns", "0"))
         self._last_segment = int(meta.get("last_segment", "-1"))
         self._next_id = store.next_id()
-        for record, looks, picture_bytes in store.stored_keyframes():
-            self._entries[record.id] = _Entry(record, looks, picture_bytes)
+        for record, looks, reach, picture_bytes in store.stored_keyframes():
+            self._entries[record.id] = _Entry(record, looks, picture_bytes, reach)
             self._picture_bytes += picture_bytes
             self._last_segment = max(self._last_segment, record.segment)
             self._current_map = record.map_id
@@ -97,7 +99,7 @@ class VideoMemory:
                 self._features.note(keyframe_id, digest, nbytes)
         self._records = None
         if not self.read_only:
-            self._make_room(spare=None)
+            self._make_room(keep=None)
             self._trim_features()
 
     @property
@@ -170,7 +172,7 @@ class VideoMemory:
                 self._current_map = map_id
                 self._mark_maps()
             self._changed()
-            self._make_room(spare=record.id)
+            self._make_room(keep=record.id)
         self._keep_pace()
         return record.id
 
@@ -199,8 +201,7 @@ class VideoMemory:
                 unsaved = self._store.unsaved_keyframes()
                 if len(unsaved) < 2:
                     return
-                redundancy = self._ready_redundancy()
-                self._remove([redundancy.most_redundant(spare=unsaved[-1], among=unsaved)])
+                self._spare_one(keep=unsaved[-1], among=unsaved)
 
     def put_features(self, keyframe_id: int, digest: str, features: FrameFeatures) -> None:
         """Store what an encoder made of a keyframe; nothing happens if the keyframe is gone.
@@ -361,16 +362,23 @@ class VideoMemory:
             or self._picture_bytes > self.settings.max_bytes
         )
 
-    def _make_room(self, spare: int | None) -> None:
+    def _make_room(self, keep: int | None) -> None:
         while self._full() and len(self._entries) > 1:
-            self._remove([self._ready_redundancy().most_redundant(spare)])
+            self._spare_one(keep)
+
+    def _spare_one(self, keep: int | None, among: Collection[int] | None = None) -> None:
+        gone, heir, reach = self._ready_redundancy().spare_one(keep, among)
+        if heir is not None:
+            self._entries[heir].reach = reach
+            self._store.set_reach(heir, reach)
+        self._remove([gone])
 
     def _ready_redundancy(self) -> Redundancy:
         """Built when first needed: a memory that never fills up never pays for it."""
         if self._redundancy is None:
             self._redundancy = Redundancy(self.settings)
             for entry in self._entries.values():
-                self._redundancy.add(entry.record, entry.looks)
+                self._redundancy.add(entry.record, entry.looks, entry.reach)
             self._mark_maps()
         return self._redundancy
 

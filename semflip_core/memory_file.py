@@ -35,8 +35,8 @@ Statement = tuple[str, tuple[object, ...]]
 RETRY_S = 5.0
 
 _INSERT_KEYFRAME = (
-    f"INSERT OR REPLACE INTO keyframes ({COLUMNS}, looks, picture_bytes, picture_crc)"
-    f" VALUES ({', '.join('?' * 25)})"
+    f"INSERT OR REPLACE INTO keyframes ({COLUMNS}, looks, reach, picture_bytes, picture_crc)"
+    f" VALUES ({', '.join('?' * 26)})"
 )
 
 
@@ -106,10 +106,12 @@ class FileStore:
         rows = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'keyframes'")
         return (rows[0][0] if rows else 0) + 1
 
-    def stored_keyframes(self) -> Iterator[tuple[KeyframeRecord, bytes, int]]:
-        """Each record, its looks and its picture's bytes, by id."""
-        for row in self._read(f"SELECT {COLUMNS}, looks, picture_bytes FROM keyframes ORDER BY id"):
-            yield record_of(row), row[22], row[23]
+    def stored_keyframes(self) -> Iterator[tuple[KeyframeRecord, bytes, float, int]]:
+        """Each record, its looks, its reach and its picture's bytes, by id."""
+        for row in self._read(
+            f"SELECT {COLUMNS}, looks, reach, picture_bytes FROM keyframes ORDER BY id"
+        ):
+            yield record_of(row), row[22], row[23], row[24]
 
     def stored_features(self) -> list[tuple[int, str, int]]:
         """``(keyframe id, digest, bytes)`` of all features, by id; 0 bytes where evicted."""
@@ -121,7 +123,7 @@ class FileStore:
 
     def put_keyframe(self, record: KeyframeRecord, looks: bytes, picture: bytes) -> None:
         statements: list[Statement] = [
-            (_INSERT_KEYFRAME, (*row_of(record), looks, len(picture), zlib.crc32(picture))),
+            (_INSERT_KEYFRAME, (*row_of(record), looks, 0.0, len(picture), zlib.crc32(picture))),
             ("INSERT OR REPLACE INTO pictures VALUES (?, ?)", (record.id, picture)),
         ]
         self._put(("keyframe", record.id, ""), statements, picture)
@@ -155,6 +157,10 @@ class FileStore:
                 )
             )
             self._put(("remove", keyframe_ids[0], ""), statements, None)
+
+    def set_reach(self, keyframe_id: int, reach: float) -> None:
+        statement = ("UPDATE keyframes SET reach = ? WHERE id = ?", (reach, keyframe_id))
+        self._put(("reach", keyframe_id, ""), [statement], None)
 
     def set_meta(self, name: str, value: str) -> None:
         self._put(

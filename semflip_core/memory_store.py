@@ -27,6 +27,9 @@ class Store(Protocol):
     def remove(self, keyframe_ids: list[int]) -> None:
         """Forget keyframes and their features."""
 
+    def set_reach(self, keyframe_id: int, reach: float) -> None:
+        """Keep how different the views are that a keyframe stands for."""
+
     def set_meta(self, name: str, value: str) -> None:
         """Keep a small text."""
 
@@ -82,6 +85,9 @@ class RamStore:
             self._pictures.pop(keyframe_id, None)
             for digest in self._digests.pop(keyframe_id, ()):
                 self._features.pop((keyframe_id, digest), None)
+
+    def set_reach(self, keyframe_id: int, reach: float) -> None:
+        pass
 
     def set_meta(self, name: str, value: str) -> None:
         pass
