@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from semflip_core.capacity import Redundancy
-from semflip_core.errors import EncoderError, MemoryFileError
+from semflip_core.errors import EncoderError, ImageError, MemoryFileError
 from semflip_core.frames import CameraMount, FrameFeatures, KeyframeRecord, Picture
 from semflip_core.images import StoredPicture, decode_compressed
 from semflip_core.keyframes import looks_of
@@ -341,6 +341,18 @@ class VideoMemory:
                 schema_version=SCHEMA_VERSION,
                 degraded=self.degraded,
             )
+
+    def check(self) -> list[str]:
+        """Read everything; what is damaged, a sentence each. Empty when all is sound."""
+        problems = self._store.problems()
+        for record in self.records():
+            try:
+                self.picture(record.id)
+            except KeyError:
+                problems.append(f"keyframe {record.id}: picture missing or damaged")
+            except ImageError as error:
+                problems.append(f"keyframe {record.id}: {error}")
+        return problems
 
     def _file_bytes(self) -> int:
         if self.path is None:

@@ -33,7 +33,8 @@ CREATE TABLE keyframes (
     width INTEGER NOT NULL, height INTEGER NOT NULL,
     frame_id TEXT, px REAL, py REAL, pz REAL, qx REAL, qy REAL, qz REAL, qw REAL,
     mount_frame TEXT, mx REAL, my REAL, mz REAL, mqx REAL, mqy REAL, mqz REAL, mqw REAL,
-    looks BLOB NOT NULL, reach REAL NOT NULL, picture_bytes INTEGER NOT NULL, picture_crc INTEGER NOT NULL
+    looks BLOB NOT NULL, reach REAL NOT NULL,
+    picture_bytes INTEGER NOT NULL, picture_crc INTEGER NOT NULL
 );
 CREATE TABLE pictures (keyframe_id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE features (

@@ -51,6 +51,9 @@ class Store(Protocol):
     def compact(self) -> None:
         """Give freed space back to the disk."""
 
+    def problems(self) -> list[str]:
+        """What a check of everything finds; slow."""
+
     def close(self) -> None:
         """Write and release the file."""
 
@@ -109,6 +112,9 @@ class RamStore:
 
     def compact(self) -> None:
         pass
+
+    def problems(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         self._pictures.clear()

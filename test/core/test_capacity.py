@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from support.driving import SECOND, small_picture
 
 from semflip_core.images import StoredPicture, store_raw
 from semflip_core.memory import VideoMemory
 from semflip_core.poses import Pose, quaternion_from_yaw
 from semflip_core.settings import KeyframeSettings, MemorySettings
+from support.driving import SECOND, small_picture
 
 ROOMS = 40
 FRAMES = 4000

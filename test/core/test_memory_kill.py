@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.driving import small_picture
 
 from semflip_core.memory import VideoMemory
+from support.driving import small_picture
 
 TEST_DIRECTORY = Path(__file__).resolve().parent.parent
 ROUNDS, AT_ONCE = 5, 10

@@ -12,9 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from support.driving import SECOND, small_picture
-
 from semflip_core.memory import VideoMemory
+from support.driving import SECOND, small_picture
 
 PICTURES = [small_picture(k) for k in range(50)]
 PERIOD_S = 0.02
