@@ -1,0 +1,141 @@
+"""Training mini's projection: what competes with what, that it learns, and how it is judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semflip_core.encoders.mini.conse import unit
+from semflip_train.projection_fit import (
+    FitSettings,
+    Rows,
+    TextBank,
+    apply,
+    build_bank,
+    build_rows,
+    fit,
+)
+from semflip_train.projection_report import auroc, presence_auroc
+from semflip_train.projection_scenes import SceneRegions
+from semflip_train.projection_vocabulary import Named, fold_of, split
+from semflip_train.projection_words import DISTRACTORS, questions
+
+WORDS = (
+    Named("a/1", "chair", ("chair", "seat"), frozenset({"chair", "seat", "furniture"}), "red"),
+    Named("a/2", "chair", ("chair", "seat"), frozenset({"chair", "seat", "furniture"}), "blue"),
+    Named("a/3", "dog", ("dog",), frozenset({"dog", "animal"})),
+)
+
+
+def vectors(texts: set[str]) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return {t: unit(rng.normal(size=(1, 384)).astype(np.float32))[0] for t in sorted(texts)}
+
+
+def bank_of(
+    words: tuple[Named, ...] = WORDS,
+) -> tuple[TextBank, dict[str, int], dict[str, np.ndarray]]:
+    texts = {t for w in words for t in (*w.names, w.described)}
+    texts |= {"furniture", "animal", "lamp", "wall"}
+    table = vectors(texts)
+    labels = unit(np.random.default_rng(2).normal(size=(1000, 384)).astype(np.float32))
+    bank = build_bank(words, ("furniture", "animal", "lamp"), ("wall",), table, labels, 0.6)
+    order = [*sorted(texts - {"wall"}), "wall"]
+    return bank, {t: order.index(t) for t in order}, table
+
+
+def test_the_same_thing_in_another_colour_competes_and_loose_words_do_not() -> None:
+    bank, at, _ = bank_of()
+    assert bank.positive[0, at["red chair"]]
+    assert bank.positive[0, at["seat"]]
+    assert not bank.masked[0, at["blue chair"]]  # a hard negative
+    assert not bank.positive[0, at["blue chair"]]
+    assert bank.masked[0, at["furniture"]]  # true in a loose sense
+    assert not bank.masked[0, at["dog"]]
+    assert not bank.masked[0, at["lamp"]]
+    assert not (bank.positive & bank.masked).any()
+
+
+def region_scene(cover: list[list[float]], within: list[list[float]]) -> SceneRegions:
+    rows = len(cover)
+    return SceneRegions(
+        pooled=np.arange(rows * 1280, dtype=np.float16).reshape(rows, 1280),
+        cover=np.array(cover, np.float16),
+        within=np.array(within, np.float16),
+        visible=np.array([[0.2, 0.0]], np.float32),
+        models=("a/1", "x/unknown"),
+    )
+
+
+def test_regions_are_named_by_what_fills_them() -> None:
+    scene = region_scene(
+        [[0.8, 0.0], [0.0, 0.9], [0.0, 0.0], [0.1, 0.0], [0.12, 0.0]],
+        [[0.5, 0.0], [0.0, 0.5], [0.0, 0.0], [0.1, 0.0], [0.9, 0.0]],
+    )
+    rows = build_rows([scene], [np.zeros((5, 384), np.float32)], WORDS, FitSettings())
+    # the object; an unknown model is neither; nothing; too little is neither; a small whole object
+    assert rows.model.tolist() == [0, -1, 0]
+    assert rows.features[:, 0].tolist() == [scene.pooled[i, 0] for i in (0, 2, 4)]
+
+
+def test_it_learns_names_and_starts_at_conse() -> None:
+    pytest.importorskip("torch")
+    bank, _at, table = bank_of()
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(3, 1280)).astype(np.float32)
+    model = np.repeat(np.arange(3), 120)
+    features = (prototypes[model] + 0.3 * rng.normal(size=(360, 1280))).astype(np.float16)
+    conse = unit(rng.normal(size=(360, 384)).astype(np.float32))
+    rows = Rows(features, conse, model, np.full((360, 2), -1))
+    real = (rng.normal(size=(60, 1280)).astype(np.float32), conse[:60])
+    mlp = fit(rows, bank, real, FitSettings(epochs=6, batch=64, hidden=32))
+    fresh = (prototypes[model] + 0.3 * rng.normal(size=(360, 1280))).astype(np.float32)
+    scores = (
+        apply(mlp, fresh, conse)
+        @ np.stack([table["red chair"], table["blue chair"], table["dog"]]).T
+    )
+    assert (scores.argmax(axis=1) == model).mean() > 0.95
+    untrained = {**mlp, "mlp.weight2": mlp["mlp.weight2"] * 0, "mlp.bias2": mlp["mlp.bias2"] * 0}
+    np.testing.assert_allclose(apply(untrained, fresh, conse), conse, atol=1e-6)
+
+
+def test_auroc_counts_ties_half() -> None:
+    assert auroc(np.array([3.0, 2.0]), np.array([1.0])) == 1.0
+    assert auroc(np.array([1.0]), np.array([1.0])) == 0.5
+    assert auroc(np.array([1.0, 3.0]), np.array([2.0])) == 0.5
+    assert np.isnan(auroc(np.array([]), np.array([1.0])))
+
+
+def test_presence_is_judged_by_visible_objects_only() -> None:
+    table = vectors({"chair", "seat", "dog"})
+    shows = np.stack([table["chair"], table["seat"]])
+    scene = SceneRegions(
+        np.zeros((2, 1280), np.float16),
+        np.zeros((2, 2), np.float16),
+        np.zeros((2, 2), np.float16),
+        np.array([[0.2, 0.001]], np.float32),  # the dog is too small to count, but it is there
+        ("a/1", "a/3"),
+    )
+    empty = SceneRegions(
+        scene.pooled, scene.cover, scene.within, np.array([[0.0]], np.float32), ("x",)
+    )
+    reference = unit(np.random.default_rng(3).normal(size=(50, 384)).astype(np.float32))
+    blank = np.tile(reference[:1], (2, 1))
+    value = presence_auroc(
+        [scene, empty], [shows, blank], WORDS, table, reference, frozenset({"chair", "dog"})
+    )
+    assert value == 1.0
+
+
+def test_folds_are_by_category_and_cover_all() -> None:
+    assert fold_of("chair", 4) == fold_of("chair", 4)
+    for fold in range(3):
+        inside, outside = split(WORDS, 3, fold)
+        assert {w.category for w in inside}.isdisjoint({w.category for w in outside})
+        assert len(inside) + len(outside) == len(WORDS)
+
+
+def test_words_are_clean() -> None:
+    assert len(set(DISTRACTORS)) == len(DISTRACTORS) >= 180
+    assert len(set(questions())) == len(questions())
+    assert all("{" not in q for q in questions())
