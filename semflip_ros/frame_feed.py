@@ -64,6 +64,7 @@ class FrameFeed:
         self.counters: Counter[str] = Counter()
         self._chosen: Counter[str] = Counter()  # the ingest's counters, as of the last item
         self.last_image = self.last_pose = time.monotonic()
+        self.last_stamp_ns = 0
         self._thread = threading.Thread(target=self._run, name="semflip-frames", daemon=True)
 
     def start(self) -> None:
@@ -78,6 +79,7 @@ class FrameFeed:
             size: bytes that wait with it.
         """
         self.last_image = time.monotonic()
+        self.last_stamp_ns = stamp_ns
         with self._wake:
             self.counters["received"] += 1
             if self._waiting_bytes + size > self._backlog_bytes and self._waiting_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -74,9 +75,15 @@ class Sensing:
         self.feed.then(change)
 
     def expire(self) -> None:
-        """Give up on images whose pose did not come; by the node's clock."""
-        now_ns = self._node.get_clock().now().nanoseconds
-        self.feed.then(lambda ingest: ingest.expire(now_ns))
+        """Give up on images whose pose does not come, once poses have stopped coming.
+
+        Stamps may be of another day than the node's clock (a replay without /clock), so the wall
+        time since the last pose decides, not the age of a stamp.
+        """
+        wait_s = self._settings.keyframes.max_pose_wait_s
+        if time.monotonic() - self.feed.last_pose > 2.0 * wait_s:
+            after_all_ns = self.feed.last_stamp_ns + round(wait_s * 1e9) + 1
+            self.feed.then(lambda ingest: ingest.expire(after_all_ns))
 
     def _mount_known(self, mount: CameraMount) -> None:
         def change(ingest: Ingest) -> list[int]:

@@ -144,7 +144,7 @@ def test_health_markers_and_evidence_are_published(seen) -> None:
         what="a goal marker",
     )
     assert drawn[-1].header.frame_id == "map"
-    keyframes = [m for m in robot.of("markers")[-1].markers if m.ns == "keyframes"][0]
+    keyframes = next(m for m in robot.of("markers")[-1].markers if m.ns == "keyframes")
     assert len(keyframes.points) == 6
 
 

@@ -199,16 +199,20 @@ class Robot:
         )
 
     def show(
-        self, *colours: str, x: float, yaw: float = 0.0, frame: str = "map", step_s: float = 1.0
+        self, *colours: str, x: float, yaw: float = 0.0, frame: str = "map", pose_delay_s: float = 0
     ) -> int:
-        """Drive to ``x`` and look at a room with these colours; returns the picture's stamp."""
-        self.time_ns += round(step_s * 1e9)
+        """Drive to ``x`` and look at a room with these colours; returns the picture's stamp.
+
+        ``pose_delay_s`` is how much later, on the wall, the pose after the picture comes.
+        """
+        self.time_ns += 1_000_000_000
         picture = CompressedImage(format="jpeg")
         picture.header.stamp = to_time(self.time_ns)
         picture.header.frame_id = "camera"
         picture.data.frombytes(room_picture(*colours).data)
         self.odometry(x, yaw, frame, self.time_ns - 100_000_000)
         self._image.publish(picture)
+        time.sleep(pose_delay_s)
         self.odometry(x, yaw, frame, self.time_ns + 100_000_000)
         return self.time_ns
 
