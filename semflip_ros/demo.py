@@ -33,6 +33,7 @@ from semflip_core.frames import KeyframeRecord
 from semflip_core.memory import VideoMemory
 from semflip_core.poses import Pose
 from semflip_core.settings import KeyframeSettings, Settings, read_settings_file
+from semflip_ros import shared_memory
 from semflip_ros.demo_overview import Asked, write_overview
 from semflip_ros.demo_report import results_table
 from semflip_ros.demo_truth import Result, base_poses, goal_error, seen_elsewhere
@@ -97,6 +98,8 @@ class Demo:
             DemoError: a process failed or took too long.
             SemflipError: data or weights are missing.
         """
+        if lack := shared_memory.lack_of_room():
+            raise DemoError(lack)
         domain = OwnDomain()
         environment = os.environ | local_environment(
             domain.id, ROOT / "config" / "dds_loopback.xml"
@@ -108,13 +111,14 @@ class Demo:
                 self._told("configuring the refusal node", lambda: observer.configure(self._limit))
                 self._told("activating it (encoder, gate)", lambda: observer.activate(self._limit))
                 self._replay(environment)
-                faults = self._check_keyframes()
+                faults = self._check_keyframes(observer)
                 self._wait_for_features()
                 decisions = self._ask(environment)
                 faults += self._check_published(observer, decisions)
                 self._told("deactivating it", lambda: observer.deactivate(self._limit))
         finally:
             domain.release()
+            shared_memory.sweep()
         results = self._judge(decisions)
         self._console.print(results_table(self._dataset, results))
         self._draw(results)
@@ -155,10 +159,13 @@ class Demo:
         with Program(command, self._work / "refusal_node.log", environment) as node:
             try:
                 yield node
-            except (DemoError, TimeoutError) as error:
+            except (SemflipError, TimeoutError) as error:
                 raise DemoError(f"{error}\nthe node's last words:\n{node.tail()}") from error
-            if node.poll() is not None:
-                raise DemoError(f"the node ended by itself (exit {node.poll()}):\n{node.tail()}")
+            code = node.poll()
+            if code is not None:
+                raise DemoError(f"the node ended by itself (exit {code}):\n{node.tail()}")
+            if code := node.stop():
+                raise DemoError(f"the node did not end in order (exit {code}):\n{node.tail()}")
 
     def _replay(self, environment: dict[str, str]) -> None:
         began = time.monotonic()
@@ -174,7 +181,7 @@ class Demo:
             f"({self._length_s / took:.1f} times real time)"
         )
 
-    def _check_keyframes(self) -> list[str]:
+    def _check_keyframes(self, observer: Observer) -> list[str]:
         """Whether the live node kept exactly the frames that offline ingest keeps."""
         with VideoMemory() as offline:
             memory_from_bag(
@@ -188,8 +195,13 @@ class Demo:
         until = time.monotonic() + self._settings.store_s
         while (kept := [r.stamp_ns for r in self._records()]) != expected:
             if time.monotonic() > until:
-                lost = len(set(expected) - set(kept))
-                return [f"{lost} of {len(expected)} keyframes were lost, {len(kept)} kept"]
+                lost = sorted(set(expected) - set(kept))
+                when = ", ".join(f"{(stamp - expected[0]) / 1e9:.2f}" for stamp in lost[:8])
+                return [
+                    f"{len(lost)} of {len(expected)} keyframes are missing (at {when} s ...) "
+                    f"and {len(set(kept) - set(expected))} others were kept; "
+                    f"the node's camera: {observer.health('camera')}"
+                ]
             time.sleep(0.2)
         self._console.print(f"  {len(kept)} keyframes kept, the same as offline")
         return []

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
@@ -47,6 +48,8 @@ class Observer:
             ((Decision, "decision"), (PoseStamped, "goal_pose"), (Refusal, "refusal"))
         ):
             self._node.create_subscription(kind, topic, self._counter(place), quality)
+        self._health: dict[str, str] = {}
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._note, quality)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._spin, name="semflip-observer", daemon=True)
@@ -57,6 +60,17 @@ class Observer:
                 self._counts[place] += 1
 
         return count
+
+    def _note(self, message: Any) -> None:
+        with self._lock:
+            for status in message.status:
+                part = status.name.rsplit(" ", 1)[-1].rsplit("/", 1)[-1]
+                self._health[part] = ", ".join(f"{v.key} {v.value}" for v in status.values)
+
+    def health(self, part: str) -> str:
+        """The values of one of the node's diagnostics (``camera``, ``memory``...), as last heard."""
+        with self._lock:
+            return self._health.get(part, "nothing heard")
 
     def _spin(self) -> None:
         try:

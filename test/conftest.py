@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from semflip_ros import shared_memory
 from semflip_ros.domain import OwnDomain, local_environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,6 +18,20 @@ ROOT = Path(__file__).resolve().parent.parent
 _DOMAIN = OwnDomain()
 os.environ |= local_environment(_DOMAIN.id, ROOT / "config" / "dds_loopback.xml")
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="semflip_ros_log_")
+
+
+def pytest_report_header() -> list[str]:
+    """Where this run happens, and whether pictures will get through."""
+    lack = shared_memory.lack_of_room()
+    return [
+        f"ROS_DOMAIN_ID {_DOMAIN.id}, this machine only",
+        *([f"WARNING: {lack}"] if lack else []),
+    ]
+
+
+def pytest_sessionfinish() -> None:
+    """Tests that kill nodes leave their shared memory behind."""
+    shared_memory.sweep()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
