@@ -21,9 +21,16 @@ from semflip_core.encoders import (
 from semflip_core.encoders.registry import ENCODERS, RETRIEVERS
 from semflip_core.errors import ConfigError, EncoderError
 from semflip_core.frames import FrameFeatures, KeyframeRecord, MemoryFrame, Picture
+from support.tiny_qwen import tiny_checkpoint
+
+
+def qwen_options() -> dict[str, object]:
+    """A tiny random checkpoint in the real format."""
+    return {"model": str(tiny_checkpoint()), "dtype": "float32"}
+
 
 #: Options to load an encoder with, by name; tests of other encoders may add theirs.
-OPTIONS: dict[str, Callable[[], dict[str, object]]] = {"mini": dict}
+OPTIONS: dict[str, Callable[[], dict[str, object]]] = {"mini": dict, "qwen2_5_vl": qwen_options}
 
 QUESTIONS = (
     "Where is the red fire extinguisher?",

@@ -71,6 +71,7 @@ class Size:
     vision_intermediate: int = 64
     words: int = 600
     shard: str = "200KB"
+    tied: bool = False
 
 
 #: For tests: a fraction of a second. For the benchmark: 8 layers of 512 on both sides.
@@ -102,7 +103,7 @@ def write_checkpoint(folder: Path, size: Size = TINY, seed: int = 0) -> Path:
     """Write a whole checkpoint directory; the same seed gives the same weights.
 
     Weights are drawn wider than for training, so that pictures and words visibly change the
-    embedding.
+    embedding, and the head prefers words of letters, so that answers are several words long.
     """
     import torch
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
@@ -119,6 +120,10 @@ def write_checkpoint(folder: Path, size: Size = TINY, seed: int = 0) -> Path:
             elif "norm" not in name and "ln_q" not in name:
                 weight.normal_(0.0, 0.1)
         model.model.language_model.embed_tokens.weight.normal_(0.0, 1.0)
+        words = torch.zeros(config["vocab_size"], 1)
+        words[_plain_words(folder)] = 1.0
+        if not size.tied:
+            model.lm_head.weight.mul_(words.clamp_min(0.05))
     model.save_pretrained(folder, max_shard_size=size.shard)
     _write_json(folder / "config.json", config | {"torch_dtype": "float32"})
     _write_json(folder / "preprocessor_config.json", PREPROCESSOR)
@@ -164,7 +169,7 @@ def _config(size: Size, ids: dict[str, int]) -> dict[str, Any]:
         },
         "sliding_window": 32768,
         "use_sliding_window": False,
-        "tie_word_embeddings": False,
+        "tie_word_embeddings": size.tied,
         "vocab_size": -(-(max(ids.values()) + 1) // 64) * 64,
         "vision_config": {
             "model_type": "qwen2_5_vl",
@@ -213,6 +218,19 @@ def _write_tokenizer(folder: Path, words: int) -> dict[str, int]:
     )
     tokenizer.save_pretrained(folder)
     return {token: int(tokenizer.convert_tokens_to_ids(token)) for token in ADDED_TOKENS}
+
+
+def _plain_words(folder: Path) -> list[int]:
+    """Ids of letters, digits and spaces."""
+    vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"][
+        "vocab"
+    ]
+    shown = {word: word.replace("\u0120", " ") for word in vocabulary}  # byte-level's space
+    return [
+        vocabulary[word]
+        for word, text in shown.items()
+        if text.isascii() and text.replace(" ", "").isalnum()
+    ]
 
 
 def _write_json(file: Path, values: dict[str, Any]) -> None:

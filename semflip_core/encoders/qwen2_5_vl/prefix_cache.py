@@ -125,6 +125,7 @@ def _room_layer() -> Any:
             self._room: tuple[torch.Tensor, torch.Tensor] | None = None
             self.keys: torch.Tensor
             self.values: torch.Tensor
+            self.is_initialized: bool
 
         @property
         def room_bytes(self) -> int:

@@ -70,15 +70,15 @@ def frame_tags(records: Sequence[KeyframeRecord]) -> list[str]:
     tags = []
     for record in records:
         place = ""
-        where = (record.segment, record.map_id, record.pose.frame_id if record.pose else "")
-        if where not in maps:
-            maps.append(where)
-        if record.pose is not None:
-            x, y, _ = record.pose.position
-            yaw = round(math.degrees(record.pose.yaw) / 15.0) * 15 % 360
-            place = PLACE.format(x=_no_minus_zero(x), y=_no_minus_zero(y), yaw=yaw)
-        if (number := maps.index(where)) > 0:
-            place += ELSEWHERE.format(number=number + 1)
+        if (pose := record.pose) is not None:
+            yaw = round(math.degrees(pose.yaw) / 15.0) * 15 % 360
+            x, y = (_no_minus_zero(value) for value in pose.position[:2])
+            place = PLACE.format(x=x, y=y, yaw=yaw)
+            where = (record.segment, record.map_id, pose.frame_id)
+            if where not in maps:
+                maps.append(where)
+            if (number := maps.index(where)) > 0:
+                place += ELSEWHERE.format(number=number + 1)
         seconds = round((record.stamp_ns - records[0].stamp_ns) * 1e-9)
         tags.append(TAG.format(time=seconds, place=place))
     return tags
