@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from semflip_core.errors import ConfigError
 from semflip_core.settings import DecisionSettings, KeyframeSettings, RecallSettings
-from semflip_train.offline import load_backends, shipped_gate
 
 if TYPE_CHECKING:
     from semflip_core.agent import RefusalAgent
@@ -102,23 +101,22 @@ def open_agent(
     Raises:
         GateError: the gate file is no gate, or was made for another pipeline.
     """
-    from semflip_core.agent import RefusalAgent
     from semflip_core.gate import Gate
+    from semflip_core.loading import load_agent, shipped_gate
 
-    loaded_gate = Gate.load(gate or shipped_gate(encoder))
-    keyframes = keyframes or KeyframeSettings()
-    made, chooser = load_backends(encoder, retriever)
-    with open_memory(source, keyframes, progress) as (memory, map_id):
-        agent = RefusalAgent(
+    file = gate or shipped_gate(encoder)
+    Gate.load(file)  # a wrong file is told before a long recording is read
+    with open_memory(source, keyframes or KeyframeSettings(), progress) as (memory, map_id):
+        agent = load_agent(
             memory,
-            made,
-            loaded_gate,
-            retriever=chooser,
+            encoder=encoder,
+            retriever=retriever,
+            gate=file,
+            threshold=threshold,
             recall=recall,
             decision=decision,
             global_frame=global_frame,
             map_id=map_id,
-            threshold=threshold,
         )
         try:
             total = len(memory)

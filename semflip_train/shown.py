@@ -91,3 +91,52 @@ def print_decision(decision: Decision) -> None:
     Console().print(
         Panel("\n".join(lines), title=escape(decision.question), border_style=colour, expand=False)
     )
+
+
+def print_counts(title: str, counts: Mapping[str, int]) -> None:
+    """Counts by name, as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, count in sorted(counts.items()):
+        table.add_row(name, str(count))
+    Console().print(table)
+
+
+#: Columns of the table of results, and their titles.
+COLUMNS = {
+    "f1": "F1",
+    "balanced_accuracy": "BalAcc",
+    "recall": "recall",
+    "specificity": "specificity",
+    "auroc": "AUROC",
+    "pair_accuracy": "pairs",
+}
+
+
+def print_metrics(metrics: Mapping[str, Any]) -> None:
+    """The gate, its slices, controls and baselines in one table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="positive class: unanswerable")
+    table.add_column("")
+    for title in COLUMNS.values():
+        table.add_column(title, justify="right")
+    rows = {"gate": metrics}
+    rows |= {f"gate, {name}": values for name, values in metrics.get("slices", {}).items()}
+    rows |= metrics.get("controls", {})
+    for name, values in rows.items():
+        cells = [values.get(key) for key in COLUMNS]
+        table.add_row(name, *(_cell(value) for value in cells))
+    console = Console()
+    console.print(table)
+    for key in ("goal_success", "evidence_accuracy", "end_to_end"):
+        console.print(f"{key.replace('_', ' ')}: {_cell(metrics.get(key))}")
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) and value == value else "-"

@@ -134,14 +134,23 @@ def find_referent(question: str, hint: str | None = None) -> Referent | None:
     return _referent(doc, first, _with_complement(doc, chunk))
 
 
+def noun_of(referent: str) -> str:
+    """A referring expression without its place: "red mug on the desk" gives "red mug"."""
+    found = re.search(rf"\s({'|'.join(_RELATIONS)})\s", referent)
+    return referent[: found.start()] if found else referent
+
+
 def _verbatim(doc: Any, hint: str) -> tuple[int, int] | None:
     """Tokens ``(first, after last)`` of the hint in the question, singular or plural."""
-    words = re.escape(hint.strip().lower()).replace(r"\ ", r"\s+")
-    for form in (words, re.escape(plural_of(hint.strip().lower()))):
+    noun = noun_of(hint.strip().lower())
+    for form in (re.escape(noun), re.escape(plural_of(noun))):
         found = re.search(rf"(?<!\w){form}(?!\w)", doc.text.lower())
         span = found and doc.char_span(found.start(), found.end(), alignment_mode="expand")
         if span is not None:
-            return span.start, span.end
+            first = span.start
+            while first < span.end - 1 and _describes(doc[first]) and doc[first].dep_ == "amod":
+                first += 1
+            return first, span.end
     return None
 
 

@@ -21,6 +21,7 @@ from semflip_train.synthesis.phrases import (
     Span,
     find_referent,
     fitted_determiner,
+    noun_of,
     plural_of,
     replaced,
 )
@@ -143,7 +144,7 @@ class SlotFill:
 
     def _other_object(self, request: Request, rng: random.Random) -> str:
         """A noun phrase, singular, that another sequence or the lexicon knows."""
-        names = [query.referent for query in request.elsewhere if query.referent]
+        names = [noun_of(query.referent) for query in request.elsewhere if query.referent]
         if names and rng.random() >= self._share:
             return rng.choice(names)
         return rng.choice(self._lexicon.objects)
@@ -152,10 +153,10 @@ class SlotFill:
         """Another object in the same words, or another memory's question as it stands."""
         if request.elsewhere and rng.random() < 0.5:
             other = rng.choice(request.elsewhere)
-            name = other.referent or ""
+            name = noun_of(other.referent or "")
             if not name:
                 return None
-            old = request.query.referent or ""
+            old = noun_of(request.query.referent or "")
             return Proposal(other.question, name, name, replaced_words=old, new_words=name)
         return self._swap(request, referent, self._other_object(request, rng))
 
@@ -232,7 +233,7 @@ class SlotFill:
         text = request.query.question
         templates: tuple[str, ...] = getattr(self._lexicon, request.strategy)
         head = referent.core.of(text)
-        singular = (request.query.referent or head) if referent.plural else head
+        singular = noun_of(request.query.referent or head) if referent.plural else head
         plural = head if referent.plural else plural_of(head)
         template = rng.choice(templates)
         return Proposal(template.format(noun=singular, nouns=plural), referent=head)

@@ -25,7 +25,7 @@ from semflip_train.stores import content_hash, json_hash, write_whole
 from semflip_train.synthesis.detect import Detector
 from semflip_train.synthesis.filters import SAME_THING, Filters, SeenMemory, alike
 from semflip_train.synthesis.inpaint import load_inpainter
-from semflip_train.synthesis.phrases import find_referent
+from semflip_train.synthesis.phrases import find_referent, noun_of
 from semflip_train.synthesis.qflip import Request, Rewriter
 from semflip_train.synthesis.samples import (
     PUBLISHED,
@@ -185,12 +185,12 @@ class SequenceSynthesis:
     def elsewhere(self) -> list[Query]:
         """Other sequences' questions whose referents nobody asks about here."""
         if self._elsewhere is None:
-            here = [q.referent for q in self._queries if q.referent]
+            here = [noun_of(q.referent) for q in self._queries if q.referent]
             self._elsewhere = [
                 query
                 for query in self._others
                 if query.referent
-                and all(alike(query.referent, known) <= SAME_THING for known in here)
+                and all(alike(noun_of(query.referent), known) <= SAME_THING for known in here)
             ]
         return self._elsewhere
 
@@ -222,7 +222,7 @@ class SequenceSynthesis:
         filters = Filters(
             self.seen,
             frozenset(q.question for q in self._queries),
-            tuple(q.referent for q in self._queries if q.referent),
+            tuple(noun_of(q.referent) for q in self._queries if q.referent),
         )
         samples: list[Sample] = []
         taken: set[str] = set()
@@ -241,7 +241,7 @@ class SequenceSynthesis:
                 counts[f"dropped {strategy}: no candidate left"] += 1
                 continue
             taken.add(chosen.question)
-            several = strategy == "referential" and self.seen.several(query.referent or "")
+            several = strategy == "referential" and self.seen.several(noun_of(query.referent or ""))
             counts[f"made {strategy}"] += 1
             samples.append(
                 Sample(
@@ -261,7 +261,7 @@ class SequenceSynthesis:
     def _vflips(
         self, query: Query, base: Sample, counts: Counter[str], rng: random.Random
     ) -> list[Sample]:
-        phrase = query.referent
+        phrase = noun_of(query.referent or "")
         if not phrase:
             referent = find_referent(query.question)
             phrase = referent.core.of(query.question) if referent else ""
@@ -297,11 +297,11 @@ class SequenceSynthesis:
         samples = [made]
         if self._settings.sham:
             others = [
-                q.referent
+                noun
                 for q in self._queries
-                if q.referent
-                and q.referent.lower() not in query.question.lower()
-                and alike(q.referent, phrase) <= SAME_THING
+                if (noun := noun_of(q.referent or ""))
+                and noun.lower() not in query.question.lower()
+                and alike(noun, phrase) <= SAME_THING
             ]
             rng.shuffle(others)
             for other in others[:8]:

@@ -1,0 +1,123 @@
+"""Where units of work run: here, one after the other, or on a Ray cluster with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from semflip_core.errors import ConfigError, MissingExtraError, SemflipError
+
+Unit = Callable[..., dict[str, Any]]
+Progress = Callable[[str, int, int], None]
+
+
+class EngineError(SemflipError):
+    """A unit of work was lost and could not be done again."""
+
+
+class Engine(Protocol):
+    """Runs units of work."""
+
+    name: str
+
+    def map(
+        self, unit: Unit, root: str, items: Sequence[str], progress: Progress | None
+    ) -> list[dict[str, Any]]:
+        """``unit(root, item)`` for each item, results in the order of items."""
+
+
+class LocalEngine:
+    """One unit after the other in this process."""
+
+    name = "local"
+
+    def map(
+        self, unit: Unit, root: str, items: Sequence[str], progress: Progress | None
+    ) -> list[dict[str, Any]]:
+        """See :class:`Engine`."""
+        results = []
+        for number, item in enumerate(items, start=1):
+            results.append(unit(root, item, progress))
+            if progress is not None:
+                progress("sequences", number, len(items))
+        return results
+
+
+class RayEngine:
+    """Units as Ray tasks; a worker that dies has its unit done again.
+
+    Units write into the run directory, which all nodes must see (a shared file system).
+
+    Args:
+        address: of a cluster; None starts workers on this machine.
+        cpus: of one unit.
+        gpus: of one unit; a fraction lets several units share a GPU.
+        retries: times that a unit is done again after its worker died.
+        workers: CPUs to start Ray with where it is started here.
+    """
+
+    name = "ray"
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        cpus: float = 1.0,
+        gpus: float = 0.0,
+        retries: int = 3,
+        workers: int | None = None,
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError("ray", "ray", "--engine ray") from error
+        self._ray = ray
+        self._options = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": retries}
+        if not ray.is_initialized():
+            ray.init(
+                address=address,
+                num_cpus=None if address else workers,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+
+    def map(
+        self, unit: Unit, root: str, items: Sequence[str], progress: Progress | None
+    ) -> list[dict[str, Any]]:
+        """See :class:`Engine`."""
+        task = self._ray.remote(**self._options)(unit)
+        waiting = {task.remote(root, item): index for index, item in enumerate(items)}
+        results: list[dict[str, Any] | None] = [None] * len(items)
+        while waiting:
+            ready, _ = self._ray.wait(list(waiting), num_returns=1)
+            index = waiting.pop(ready[0])
+            try:
+                results[index] = self._ray.get(ready[0])
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.as_instanceof_cause() from None
+            except self._ray.exceptions.RayError as error:
+                raise EngineError(
+                    f"the worker on '{items[index]}' was lost too often: {error}; what was done "
+                    "is kept, start the same command again"
+                ) from error
+            if progress is not None:
+                progress("sequences", len(items) - len(waiting), len(items))
+        return [result for result in results if result is not None]
+
+    def close(self) -> None:
+        """Stop the workers that were started here."""
+        self._ray.shutdown()
+
+
+def load_engine(name: str, **options: Any) -> Engine:
+    """An engine by name.
+
+    Raises:
+        ConfigError: the name is unknown.
+    """
+    if name == "local":
+        return LocalEngine()
+    if name == "ray":
+        return RayEngine(**options)
+    raise ConfigError(f"unknown engine '{name}'; known: local, ray")

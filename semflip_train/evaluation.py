@@ -1,0 +1,251 @@
+"""Evaluation with the robot's own agent: every test question becomes a decision and is judged."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from semflip_core.agent import Embedded, RefusalAgent
+from semflip_core.decision import Decision
+from semflip_core.encoders import Encoder, Retriever
+from semflip_core.frames import KeyframeRecord
+from semflip_core.gate import Gate
+from semflip_core.poses import Pose
+from semflip_core.settings import DecisionSettings, RecallSettings
+from semflip_train.dataset import Dataset, Query
+from semflip_train.goals import GoalCheck, check_goal, is_visible, visible_positions
+from semflip_train.memories import SequenceFrames
+from semflip_train.stores import BlobStore, json_hash
+
+Matrix = NDArray[np.float32]
+NAN = float("nan")
+
+
+class RecordingAgent(RefusalAgent):
+    """The agent, remembering what it embedded last; baselines read the same embedding."""
+
+    last: Embedded | None = None
+
+    def embed(self, question: str) -> Embedded:
+        """As :meth:`RefusalAgent.embed`."""
+        self.last = None
+        self.last = super().embed(question)
+        return self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A test question, what became of it, and whether that was right.
+
+    Args:
+        decision: as ``Decision.to_json`` gives it.
+        vector: ``(dim,)`` embedding; NaN where none was reached.
+        relevance: best relevance over the frames; NaN where none was reached.
+        goal: measured goal; None without a goal or without a label.
+        evidence_right: whether the best evidence shows the referent; None without a label.
+    """
+
+    query: Query
+    decision: dict[str, Any]
+    vector: Matrix
+    relevance: float
+    goal: GoalCheck | None
+    evidence_right: bool | None
+
+    @property
+    def label(self) -> int:
+        """1 is unanswerable."""
+        return int(not self.query.answerable)
+
+    @property
+    def score(self) -> float:
+        """P(unanswerable); 1 where the gate was not reached, for that is a refusal."""
+        value = self.decision["score"]
+        return 1.0 if value is None else float(value)
+
+    @property
+    def gate_refused(self) -> bool:
+        """By the gate's verdict alone; an unreached gate refuses."""
+        return bool(self.decision["gate_verdict"] != "answer")
+
+    @property
+    def refused(self) -> bool:
+        """By the final verdict."""
+        return bool(self.decision["verdict"] != "answer")
+
+    @property
+    def goal_success(self) -> float:
+        """1, 0, or NaN where the question has no labelled place."""
+        if not self.query.answerable or self.query.answer is None:
+            return NAN
+        if self.query.answer.position is None and not self.query.answer.visible:
+            return NAN
+        return float(self.goal is not None and self.goal.success)
+
+    @property
+    def end_to_end(self) -> float:
+        """Right in the end: a refusal where it is due, else a goal that succeeds."""
+        return float(self.refused) if self.label else self.goal_success
+
+
+@dataclass(slots=True)
+class SequenceEvaluation:
+    """Judges the questions about one sequence.
+
+    Args:
+        cache: decisions by content, so that a run that was killed goes on.
+    """
+
+    dataset: Dataset
+    frames: SequenceFrames
+    content: str
+    gate: Gate
+    cache: BlobStore
+    encoder: Encoder
+    retriever: Retriever | None
+    recall: RecallSettings
+    decision: DecisionSettings
+    distance_m: float
+    bearing_deg: float
+    asked_now: int = 0
+
+    def agent(self) -> RecordingAgent:
+        """The agent over the sequence's memory, as on the robot."""
+        maps = [record.map_id for record in self.frames.memory.records()]
+        return RecordingAgent(
+            self.frames.memory,
+            self.encoder,
+            self.gate,
+            retriever=self.retriever,
+            recall=self.recall,
+            decision=self.decision,
+            global_frame=self.dataset.info.map_frame,
+            map_id=maps[-1] if maps else "",
+        )
+
+    def judge(
+        self, queries: Sequence[Query], progress: Callable[[int, int], None] | None = None
+    ) -> list[Judged]:
+        """Ask every question, or take its decision from the cache."""
+        agent = self.agent()
+        records = self.frames.memory.records()
+        settings = json_hash(
+            {
+                "gate": self.gate.id,
+                "pipeline": dict(agent.fingerprint()),
+                "decision": self.decision.model_dump(mode="json"),
+                "memory": self.content,
+            }
+        )
+        judged = []
+        for number, query in enumerate(queries, start=1):
+            key = json_hash([settings, query.id, query.question])
+            stored = self.cache.get(key)
+            if stored is None:
+                stored = self._ask(agent, query)
+                self.cache.put(key, stored)
+                self.asked_now += 1
+            judged.append(self._judged(query, json.loads(stored), records))
+            if progress is not None:
+                progress(number, len(queries))
+        return judged
+
+    def _ask(self, agent: RecordingAgent, query: Query) -> bytes:
+        agent.last = None
+        decision: Decision = agent.ask(query.question, query_id=query.id)
+        joint = agent.last.joint if agent.last is not None else None
+        record = {
+            "decision": decision.to_json(),
+            "vector": joint.vector.astype(float).tolist() if joint is not None else None,
+            "relevance": float(joint.relevance.max()) if joint is not None else None,
+        }
+        return json.dumps(record).encode()
+
+    def _judged(
+        self, query: Query, record: dict[str, Any], records: Sequence[KeyframeRecord]
+    ) -> Judged:
+        decision = record["decision"]
+        vector = record["vector"]
+        return Judged(
+            query,
+            decision,
+            np.array(vector, np.float32)
+            if vector is not None
+            else np.full(self.encoder.dimension, NAN, np.float32),
+            NAN if record["relevance"] is None else float(record["relevance"]),
+            self._goal(query, decision, records),
+            _evidence_right(query, decision),
+        )
+
+    def _goal(
+        self, query: Query, decision: dict[str, Any], records: Sequence[KeyframeRecord]
+    ) -> GoalCheck | None:
+        if decision["goal"] is None or not query.answerable or query.answer is None:
+            return None
+        places = visible_positions(query.answer, records)
+        if not places:
+            return None
+        goal = decision["goal"]
+        pose = Pose(goal["frame_id"], tuple(goal["position"]), tuple(goal["orientation"]))
+        return check_goal(
+            pose,
+            query.answer,
+            places,
+            distance_m=self.distance_m,
+            bearing_deg=self.bearing_deg,
+        )
+
+
+def _evidence_right(query: Query, decision: dict[str, Any]) -> bool | None:
+    if not query.answerable or query.answer is None or not query.answer.visible:
+        return None
+    if not decision["evidence"]:
+        return False
+    return is_visible(query.answer, int(decision["evidence"][0]["stamp_ns"]))
+
+
+def prediction(judged: Judged) -> dict[str, Any]:
+    """One line of ``predictions.jsonl``."""
+    decision = judged.decision
+    goal = judged.goal
+    return {
+        "id": judged.query.id,
+        "sequence": judged.query.sequence,
+        "question": judged.query.question,
+        "answerable": judged.query.answerable,
+        "category": judged.query.category,
+        "slice": judged.query.slice,
+        "pair": judged.query.pair,
+        "score": decision["score"],
+        "threshold": decision["threshold"],
+        "member_scores": decision["member_scores"],
+        "gate_verdict": decision["gate_verdict"],
+        "verdict": decision["verdict"],
+        "reason": decision["reason"],
+        "goal": decision["goal"],
+        "goal_distance_m": None if goal is None else round(goal.distance_m, 4),
+        "goal_bearing_deg": _finite(goal.bearing_deg) if goal is not None else None,
+        "goal_success": _finite(judged.goal_success),
+        "evidence_stamp_ns": decision["evidence"][0]["stamp_ns"] if decision["evidence"] else None,
+        "evidence_region": decision["evidence"][0]["region"] if decision["evidence"] else None,
+        "evidence_right": judged.evidence_right,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def write_predictions(path: Path, judged: Sequence[Judged]) -> None:
+    """Write ``predictions.jsonl`` whole."""
+    from semflip_train.stores import write_whole
+
+    lines = (json.dumps(prediction(item), ensure_ascii=False, allow_nan=False) for item in judged)
+    write_whole(path, "".join(line + "\n" for line in lines))

@@ -1,0 +1,200 @@
+"""The stages from recordings to features; one sequence is one unit of work.
+
+A unit is a plain function of a run directory and a sequence, so that it runs here or on a Ray
+worker with the same result; what it has done is on disk, so that it can be run again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semflip_core.encoders import Encoder, Retriever
+from semflip_core.loading import load_backends
+from semflip_train.dataset import Dataset, Split
+from semflip_train.engines import Engine
+from semflip_train.features import FeatureTable, SampleEmbedder, save_table
+from semflip_train.memories import SequenceFrames, sequence_memory
+from semflip_train.run_directory import RunDirectory
+from semflip_train.stores import BlobStore, write_json, write_whole
+from semflip_train.synthesis.samples import Sample, read_samples, write_samples
+from semflip_train.synthesis.stage import SequenceSynthesis, synthesis_key
+
+logger = logging.getLogger("semflip")
+Progress = Callable[[str, int, int], None]
+#: Splits that are synthesised; the test split keeps its own questions.
+SYNTHESISED: tuple[Split, ...] = ("train", "calibration")
+
+
+@lru_cache(maxsize=2)
+def _backends(name: str, retriever: str | None, options: str) -> tuple[Encoder, Retriever | None]:
+    return load_backends(name, retriever, json.loads(options))
+
+
+def backends(run: RunDirectory) -> tuple[Encoder, Retriever | None]:
+    """Encoder and retriever of a run, loaded once in a process."""
+    s = run.settings
+    return _backends(s.encoder, s.retriever, json.dumps(s.encoder_options, sort_keys=True))
+
+
+def _step(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(name, done, total)
+
+
+class OpenSequence:
+    """A sequence's memory with its encoder and caches; a context manager."""
+
+    def __init__(
+        self, run: RunDirectory, dataset: Dataset, sequence: str, progress: Progress | None
+    ):
+        self.encoder, self.retriever = backends(run)
+        self._progress = progress
+        self._sequence = sequence
+        self.memory = sequence_memory(
+            dataset, sequence, run.settings.keyframes, run.memories, _step(progress, sequence)
+        )
+        self.cache = BlobStore(run.cache_root / f"derived-{sequence}.sqlite")
+        self.frames = SequenceFrames(self.memory, self.encoder, self.cache)
+
+    def __enter__(self) -> OpenSequence:
+        self.frames.encode_missing(_step(self._progress, f"{self._sequence} frames"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.memory.close()
+        self.cache.close()
+
+
+def synthesise_unit(root: str, sequence: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Synthesise one sequence; returns counts, and how much was done now."""
+    run = RunDirectory.open(Path(root))
+    dataset = run.dataset()
+    answerable = [
+        q for split in SYNTHESISED if dataset.info.splits.get(split) for q in dataset.split(split)
+    ]
+    answerable = [q for q in answerable if q.answerable]
+    here = [q for q in answerable if q.sequence == sequence]
+    others = [q for q in answerable if q.sequence != sequence]
+    with OpenSequence(run, dataset, sequence, progress) as opened:
+        key = synthesis_key(
+            run.settings.synthesis, [*here, *others], opened.frames.content(), opened.encoder
+        )
+        work = SequenceSynthesis(
+            opened.frames,
+            here,
+            others,
+            run.settings.synthesis,
+            run.settings.keyframes,
+            run.synth / "parts" / f"{sequence}-{key}",
+            run.synth,
+        )
+        parts = work.run(_step(progress, f"{sequence} flips"))
+        counts: Counter[str] = Counter()
+        for part in parts:
+            counts.update(part.counts)
+        samples = [sample for part in parts for sample in part.samples]
+        write_samples(run.synth / f"{sequence}.jsonl", samples)
+        return {
+            "sequence": sequence,
+            "counts": dict(counts),
+            "questions_made_now": work.made_now,
+            "frames_encoded_now": opened.frames.encoded,
+        }
+
+
+def features_unit(root: str, sequence: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Embed one sequence's samples into ``features/<sequence>.npy``."""
+    run = RunDirectory.open(Path(root))
+    dataset = run.dataset()
+    samples = read_samples(run.synth / f"{sequence}.jsonl")
+    with (
+        OpenSequence(run, dataset, sequence, progress) as opened,
+        BlobStore(run.cache_root / f"embeddings-{sequence}.sqlite") as cache,
+    ):
+        embedder = SampleEmbedder(
+            opened.frames,
+            opened.frames.content(),
+            run.synth,
+            cache,
+            encoder=opened.encoder,
+            retriever=opened.retriever,
+            recall=run.settings.recall,
+        )
+        rows = embedder.embed(samples, _step(progress, f"{sequence} features"))
+        _save_rows(run.features / f"{sequence}.safetensors", rows, dict(embedder.fingerprint))
+        return {
+            "sequence": sequence,
+            "pairs": len(samples),
+            "pairs_embedded_now": embedder.computed,
+            "frames_encoded_now": opened.frames.encoded,
+        }
+
+
+def _save_rows(path: Path, rows: Any, fingerprint: dict[str, Any]) -> None:
+    from safetensors.numpy import save
+
+    metadata = {"fingerprint": json.dumps(fingerprint, sort_keys=True)}
+    write_whole(path, bytes(save({"x": np.ascontiguousarray(rows)}, metadata=metadata)))
+
+
+def _load_rows(path: Path) -> tuple[Any, dict[str, Any]]:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as opened:
+        return opened.get_tensor("x"), json.loads(opened.metadata()["fingerprint"])
+
+
+def synthesise(run: RunDirectory, engine: Engine, progress: Progress | None = None) -> Counter[str]:
+    """The synthesis stage for all its sequences; returns the counts of all."""
+    dataset = run.dataset()
+    sequences = [s for split in SYNTHESISED for s in dataset.info.splits.get(split, ())]
+    with run.stage("synth") as notes:
+        results = engine.map(synthesise_unit, str(run.root), sequences, progress)
+        counts: Counter[str] = Counter()
+        for result in results:
+            counts.update(result["counts"])
+        notes |= _sums(results, "questions_made_now", "frames_encoded_now")
+        notes["counts"] = dict(sorted(counts.items()))
+    for split in SYNTHESISED:
+        names = dataset.info.splits.get(split, ())
+        merged = [s for name in names for s in read_samples(run.synth / f"{name}.jsonl")]
+        write_samples(run.synth / f"samples_{split}.jsonl", merged)
+    write_json(run.synth / "counts.json", dict(sorted(counts.items())))
+    from semflip_train.synthesis.contact_sheet import write_contact_sheet
+
+    write_contact_sheet(run.synth, run.memories)
+    return counts
+
+
+def embed(run: RunDirectory, engine: Engine, progress: Progress | None = None) -> None:
+    """The feature stage for all synthesised sequences; writes a table a split."""
+    dataset = run.dataset()
+    sequences = [s for split in SYNTHESISED for s in dataset.info.splits.get(split, ())]
+    with run.stage("features") as notes:
+        results = engine.map(features_unit, str(run.root), sequences, progress)
+        notes |= _sums(results, "pairs", "pairs_embedded_now", "frames_encoded_now")
+    for split in SYNTHESISED:
+        names = dataset.info.splits.get(split, ())
+        if names:
+            save_table(_table(run, names), run.features / split)
+
+
+def _table(run: RunDirectory, sequences: Sequence[str]) -> FeatureTable:
+    rows, samples = [], list[Sample]()
+    fingerprint: dict[str, Any] = {}
+    for sequence in sequences:
+        x, fingerprint = _load_rows(run.features / f"{sequence}.safetensors")
+        rows.append(x)
+        samples += read_samples(run.synth / f"{sequence}.jsonl")
+    return FeatureTable(np.concatenate(rows), tuple(samples), fingerprint)
+
+
+def _sums(results: Sequence[dict[str, Any]], *names: str) -> dict[str, int]:
+    return {name: sum(int(result[name]) for result in results) for name in names}
