@@ -225,6 +225,14 @@ class Robot:
         message.pose.pose = stamped.pose
         self._odom.publish(message)
 
+    def broken_odometry(self) -> None:
+        """Odometry as a driver sends it before it knows anything: a zero quaternion."""
+        message = Odometry(child_frame_id="base_link")
+        message.header.frame_id = "map"
+        message.header.stamp = to_time(self.time_ns)
+        message.pose.pose.orientation.w = 0.0
+        self._odom.publish(message)
+
     def send(self, text: str, query_id: str = "") -> str:
         """Ask without waiting; returns the id."""
         chosen = query_id or uuid.uuid4().hex

@@ -1,0 +1,102 @@
+"""A full-size camera beside a thinking robot, and publishers whose QoS does not fit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("semflip.msg", reason="messages are not built")
+
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import Image
+
+from support.live import Process, Robot, active_robot, refusal_node, wait_until
+
+pytestmark = pytest.mark.live
+
+SLOW = "support.slow_colours:SlowColours"
+FRAMES, HZ = 270, 30.0
+
+
+def test_1080p_at_30_hz_is_received_while_a_question_of_5_s_runs(tmp_path, slow_gate_file) -> None:
+    """At least 99 % of the frames, and every one that should be a keyframe."""
+    namespace = f"/t{uuid.uuid4().hex[:6]}"
+    settings = {
+        "encoder": SLOW,
+        "image_transport": "raw",
+        "image_reliability": "best_effort",
+        "image_depth": 10,
+        "query_deadline_s": 20.0,
+        "keyframes__min_translation_m": 0.5,
+    }
+    with (
+        refusal_node(tmp_path, namespace, slow_gate_file, **settings),
+        Robot(namespace) as robot,
+    ):
+        robot.connect()
+        camera = Process(
+            "support.full_hd_camera",
+            [namespace, str(FRAMES), str(HZ)],
+            tmp_path / "camera.log",
+        )
+        camera.wait_for("driving")
+        wait_until(lambda: robot.keyframes() >= 3, what="the first keyframes")
+        asked = time.monotonic()
+        decision = robot.ask("red for 5.0 seconds")
+        assert time.monotonic() - asked > 5.0
+        assert decision.gate_verdict == "answer"
+        assert camera.child.wait(30) == 0, camera.text()
+        expected = int(camera.text().split("keyframes ")[1].split()[0])
+        sent = int(camera.text().split("sent ")[1].split()[0])
+        wait_until(
+            lambda: int(robot.value("camera", "received") or 0) >= sent or camera_quiet(robot),
+            what="the last frames",
+        )
+        received = int(robot.value("camera", "received"))
+        print(f"received {received} of {sent}, keyframes {robot.keyframes()} of {expected}")
+        assert received >= 0.99 * sent
+        assert robot.keyframes() == expected
+        assert robot.value("camera", "backlog") in ("", "0")
+
+
+def camera_quiet(robot: Robot) -> bool:
+    """Whether no frame came for two looks at the diagnostics."""
+    before = robot.value("camera", "received")
+    time.sleep(1.0)
+    return robot.value("camera", "received") == before
+
+
+def test_a_publisher_whose_reliability_does_not_fit_is_named_with_the_cure(
+    tmp_path, colour_gate_file
+) -> None:
+    settings = {"image_transport": "raw", "image_reliability": "reliable"}
+    namespace = f"/t{uuid.uuid4().hex[:6]}"
+    with (
+        refusal_node(tmp_path, namespace, colour_gate_file, **settings) as process,
+        Robot(namespace) as robot,
+    ):
+        profile = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        robot.node.create_publisher(Image, "image", profile)
+        process.wait_for("image_reliability to 'best_effort'")
+        wait_until(
+            lambda: robot.health.get("camera") and robot.health["camera"].level == b"\x02",
+            what="an error in the diagnostics",
+        )
+
+
+def test_odometry_of_another_part_of_the_robot_is_named(tmp_path, colour_gate_file) -> None:
+    with active_robot(tmp_path, colour_gate_file, base_frame="base_footprint") as (process, robot):
+        robot.show("red", x=0.0)
+        process.wait_for("base_frame")
+        assert robot.keyframes() == 0
+
+
+def test_broken_poses_are_dropped_and_named(tmp_path, colour_gate_file) -> None:
+    with active_robot(tmp_path, colour_gate_file) as (process, robot):
+        robot.broken_odometry()
+        process.wait_for("dropped (pose)")
+        robot.show("red", x=0.0)
+        robot.wait_for_keyframes(1)
