@@ -47,7 +47,14 @@ QWEN = [
     "torch>=2.6",  # as above
     "transformers>=5.18,<5.21",  # as above; DynamicCache.crop changed its meaning in 5.20
     "accelerate>=1.0",  # device_map: weights go straight to the GPU
+    "huggingface_hub>=1.3",  # finds a checkpoint in the local cache; what transformers 5 asks for
     "pillow>=10",  # the picture processor
+]
+
+# Its AWQ checkpoints; needs a CUDA GPU and compiles kernels, so it is asked for by name only.
+QWEN_AWQ = [
+    *QWEN,
+    "gptqmodel>=5",  # what transformers takes for AWQ since autoawq is unmaintained
 ]
 
 # Making training data, training and evaluating.
@@ -129,6 +136,7 @@ setup(
         "ros": ROS,
         "cpu": CPU,
         "qwen": QWEN,
+        "qwen-awq": QWEN_AWQ,
         "train": TRAIN,
         "sim": SIM,
         "ray": RAY,

@@ -68,7 +68,7 @@ class Observer:
                 self._health[part] = ", ".join(f"{v.key} {v.value}" for v in status.values)
 
     def health(self, part: str) -> str:
-        """The values of one of the node's diagnostics (``camera``, ``memory``...), as last heard."""
+        """Values of one of the node's diagnostics (``camera``, ``memory``), as last heard."""
         with self._lock:
             return self._health.get(part, "nothing heard")
 
