@@ -60,6 +60,7 @@ QWEN_AWQ = [
 # Making training data, training and evaluating.
 TRAIN = [
     *CPU,
+    "scipy>=1.11",  # binomial bounds of calibration
     "scikit-learn>=1.4",  # covariance shrinkage and baselines
     "pyarrow>=15",  # feature tables
     "patchmatch-cython==0.2.1",  # inpainting; one release, pinned because masks depend on it
