@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-rclpy = pytest.importorskip("rclpy")
+pytest.importorskip("rclpy")
 
-from rclpy.node import Node  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
+import rclpy
+from rclpy.node import Node
+from rclpy.parameter import Parameter
 
-from semflip_core.errors import ConfigError  # noqa: E402
-from semflip_ros import parameters  # noqa: E402
-from semflip_ros.node_settings import NodeSettings  # noqa: E402
+from semflip_core.errors import ConfigError
+from semflip_ros import parameters
+from semflip_ros.node_settings import NodeSettings
 
 
 @pytest.fixture
