@@ -68,7 +68,13 @@ class Placed:
     @property
     def look(self) -> str:
         """Its colour or look in words, or an empty string."""
-        return self.thing.models[self.model]
+        return self.thing.models[self.model].split("|")[0]
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """All colours it shows, ``*`` for many; empty where none is plain."""
+        looks = self.thing.models[self.model]
+        return tuple(looks.split("|")) if looks else ()
 
     @property
     def centre(self) -> Vector3:

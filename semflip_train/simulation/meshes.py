@@ -78,7 +78,7 @@ def convert(catalogue: FurnitureCatalogue, model: CatalogueModel) -> tuple[MeshP
     try:
         import trimesh
     except ImportError as error:
-        raise MissingExtraError("trimesh", "train", "rendering rooms") from error
+        raise MissingExtraError("trimesh", "sim", "rendering rooms") from error
     with catalogue.archive(model) as archive:
         folder = model.path.rpartition("/")[0]
         members = {

@@ -144,12 +144,12 @@ def drive(
     first = route[0]
     heading = first.bearings[0] if first.bearings else float(rng.uniform(-math.pi, math.pi))
     base = _Base(first.at, heading, settings)
-    base.wait(0.5)
+    base.wait(0.2)
     for stop in route:
         base.follow(_path(floor, (base.x, base.y), stop.at))
-        for bearing in _turns(base.yaw, stop.bearings):
-            base.turn_to(bearing)
-    base.wait(0.5)
+        for angle in _turns(base.yaw, stop.bearings):
+            base.turn(angle)
+    base.wait(0.2)
     return tuple(base.trace)
 
 
@@ -245,19 +245,19 @@ def _tour(plan: Plan, floor: Floor, stops: list[Stop]) -> list[Stop]:
     return order
 
 
-def _turns(yaw: float, bearings: tuple[float, ...]) -> list[float]:
-    """Directions to face in turn so that all bearings are passed in one sweep."""
+def _turns(yaw: float, bearings: tuple[float, ...]) -> tuple[float, ...]:
+    """Turns to make one after the other (radians) so that all bearings are passed in one sweep."""
     if not bearings:
-        return []
-    angles = sorted(wrap_angle(bearing - yaw) for bearing in bearings)
-    gaps = [
-        (angles[(i + 1) % len(angles)] - angle) % (2 * math.pi) for i, angle in enumerate(angles)
-    ]
-    widest = max(range(len(gaps)), key=lambda i: gaps[i]) if len(angles) > 1 else 0
-    ordered = [yaw + angles[(widest + 1 + i) % len(angles)] for i in range(len(angles))]
-    if abs(wrap_angle(ordered[-1] - yaw)) < abs(wrap_angle(ordered[0] - yaw)):
-        ordered.reverse()
-    return ordered
+        return ()
+    angles = sorted(wrap_angle(bearing - yaw) % (2 * math.pi) for bearing in bearings)
+    gaps = [after - before for before, after in pairwise([*angles, angles[0] + 2 * math.pi])]
+    widest = max(range(len(gaps)), key=lambda i: gaps[i])
+    sweep = 2 * math.pi - gaps[widest]
+    first = wrap_angle(angles[(widest + 1) % len(angles)])
+    last = wrap_angle(first + sweep)
+    if abs(last) < abs(first):
+        return (last, -sweep)
+    return (first, sweep)
 
 
 def _path(floor: Floor, start: Point, goal: Point) -> list[Point]:
@@ -338,10 +338,11 @@ class _Base:
         for _ in range(round(seconds / self._step)):
             self._advance(0.0, 0.0)
 
-    def turn_to(self, bearing: float) -> None:
-        """Turn on the spot until the heading is within a degree."""
+    def turn(self, angle: float) -> None:
+        """Turn on the spot by an angle in radians, which may be more than half a turn."""
+        goal = self.yaw + angle
         for _ in range(2000):
-            error = wrap_angle(bearing - self.yaw)
+            error = goal - self.yaw
             if abs(error) < math.radians(1.5) and abs(self._rate) < 0.1:
                 return
             brake = math.sqrt(2 * 0.8 * self._settings.turn_acceleration * abs(error))

@@ -160,7 +160,7 @@ def _mujoco() -> Any:
         import mujoco  # type: ignore[import-untyped]
     except ImportError as error:
         if "mujoco" in str(error) and "egl" not in str(error).lower():
-            raise MissingExtraError("mujoco", "train", "rendering rooms") from error
+            raise MissingExtraError("mujoco", "sim", "rendering rooms") from error
         raise AssetError(f"MuJoCo needs EGL ({error}): {EGL_CURE}") from error
     return mujoco
 

@@ -45,17 +45,52 @@ class DriveSettings(Settings):
 
     pose_hz: float = Field(default=20.0, ge=5.0, le=100.0, description="Odometry; Hz.")
     camera_hz: float = Field(default=2.0, ge=0.5, le=30.0, description="Pictures; Hz.")
-    speed: float = Field(default=0.5, gt=0.0, le=2.0, description="m/s.")
-    turn_rate: float = Field(default=0.55, gt=0.0, le=3.0, description="rad/s.")
+    speed: float = Field(default=0.6, gt=0.0, le=2.0, description="m/s.")
+    turn_rate: float = Field(default=0.7, gt=0.0, le=3.0, description="rad/s.")
     acceleration: float = Field(default=0.8, gt=0.0, description="m/s^2.")
     turn_acceleration: float = Field(default=1.5, gt=0.0, description="rad/s^2.")
     margin_m: float = Field(default=0.27, ge=0.05, le=0.6, description="Distance kept; m.")
     grid_m: float = Field(
         default=0.25, ge=0.05, le=1.0, description="Spacing of possible viewpoints; m."
     )
-    near_m: float = Field(default=0.75, ge=0.2, description="Nearest distance to look from; m.")
+    near_m: float = Field(default=0.85, ge=0.2, description="Nearest distance to look from; m.")
     far_m: float = Field(default=3.2, ge=0.5, description="Farthest distance to look from; m.")
     view_share: float = Field(
         default=0.014, gt=0.0, lt=1.0, description="Share of the picture an object should fill."
     )
     stops_per_room: int = Field(default=6, ge=1, description="Most viewpoints in a room.")
+
+
+class LabelSettings(Settings):
+    """When an object counts as seen; shares of the picture's pixels."""
+
+    answerable_share: float = Field(default=0.01, gt=0.0, lt=1.0, description="Well visible.")
+    answerable_frames: int = Field(default=3, ge=1, description="In at least so many frames.")
+    visible_share: float = Field(default=0.002, gt=0.0, lt=1.0, description="Visible at all.")
+
+
+class BagSettings(Settings):
+    """How a drive is recorded."""
+
+    image_topic: str = Field(default="/camera/image_raw/compressed", min_length=1)
+    pose_topic: str = Field(default="/odom", min_length=1)
+    jpeg_quality: int = Field(default=75, ge=40, le=100, description="Of the pictures.")
+    start_s: int = Field(default=1_760_000_000, ge=1, description="First stamp; Unix seconds.")
+
+
+class SimulationSettings(Settings):
+    """A whole dataset. Everything in it follows from these values."""
+
+    name: str = Field(default="semflip-rooms", min_length=1)
+    seed: int = Field(default=0, ge=0, le=1_000_000)
+    train: int = Field(default=3, ge=0, le=500, description="Training sequences.")
+    calibration: int = Field(default=1, ge=0, le=500, description="Calibration sequences.")
+    test: int = Field(default=2, ge=0, le=500, description="Test sequences, known things.")
+    new_things: int = Field(default=0, ge=0, le=500, description="Test sequences, new things.")
+    questions: int = Field(
+        default=45, ge=3, le=500, description="Answerable (and unanswerable) ones a sequence."
+    )
+    density: float = Field(default=1.0, gt=0.0, le=3.0, description="How full the rooms are.")
+    drive: DriveSettings = DriveSettings()
+    bag: BagSettings = BagSettings()
+    labels: LabelSettings = LabelSettings()

@@ -184,7 +184,7 @@ def _shadow(
     metre = PIXELS_PER_METRE
     for left, right, low, high in shaded:
         box = (left * metre, height - high * metre, right * metre, height - low * metre)
-        draw.rectangle(box, fill=150)
+        draw.rectangle(box, fill=178)
     return np.asarray(mask.filter(ImageFilter.GaussianBlur(9)), np.float32) / 255.0
 
 

@@ -26,7 +26,7 @@ class Thing:
             be asked as absent where it stands.
         place: where it is put, one of :data:`PLACES`.
         rooms: kinds of room it belongs to, or ``any``.
-        models: model key -> colour or look in words, empty where none is plain.
+        models: model key -> colour or look in words, then more colours after bars; may be empty.
         need: what somebody wants who needs it, as the end of "I need ...", or empty.
         surface: other things can be put on it.
         bare: models of it that nothing is put on.

@@ -1,0 +1,179 @@
+"""Whole datasets: render sequences for each split, label them, write questions and credits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from semflip_core.errors import DatasetError
+from semflip_train.simulation.catalogue import CatalogueModel, FurnitureCatalogue
+from semflip_train.simulation.labels import DriveLabels
+from semflip_train.simulation.questions import QuestionWriter, Seen
+from semflip_train.simulation.sequence import HOMES, SequenceRun
+from semflip_train.simulation.settings import SimulationSettings
+from semflip_train.simulation.write import stamp_of, write_bag
+
+#: Far apart, so that neighbouring dataset seeds share no scene.
+SEED_STEP = 10_007
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSequence:
+    """A sequence before it is rendered."""
+
+    name: str
+    split: str
+    slice: str
+    seed: int
+    kinds: tuple[str, ...]
+
+
+def planned(settings: SimulationSettings) -> tuple[PlannedSequence, ...]:
+    """Names, splits, seeds and rooms of a dataset's sequences.
+
+    Kinds of rooms are dealt round, so that test sequences differ among each other.
+    """
+    result: list[PlannedSequence] = []
+    parts = (
+        ("train", "known", settings.train),
+        ("calibration", "known", settings.calibration),
+        ("test", "known", settings.test),
+        ("test", "new", settings.new_things),
+    )
+    for split, kind, count in parts:
+        stem = f"{split}_new" if kind == "new" else split
+        for index in range(count):
+            number = len(result)
+            seed = settings.seed * SEED_STEP + number
+            rooms = HOMES[(settings.seed + number) % len(HOMES)]
+            result.append(PlannedSequence(f"{stem}_{index}", split, kind, seed, rooms))
+    return tuple(result)
+
+
+def run_of(
+    plan: PlannedSequence, settings: SimulationSettings, catalogue: FurnitureCatalogue
+) -> SequenceRun:
+    """The drive of a planned sequence; rendering it again gives the same pictures.
+
+    ``run_of(...).frames(without=frozenset({label}))`` renders it as if an object never was there.
+    """
+    return SequenceRun(
+        plan.seed,
+        catalogue,
+        split="new" if plan.slice == "new" else plan.split,
+        kinds=plan.kinds,
+        settings=settings.drive,
+        density=settings.density,
+    )
+
+
+def simulate(
+    out: Path,
+    settings: SimulationSettings,
+    catalogue: FurnitureCatalogue,
+    *,
+    start: Callable[[str, int], None] = lambda name, frames: None,
+    advance: Callable[[], None] = lambda: None,
+) -> Path:
+    """Write a dataset (DESIGN section 8) and return its folder.
+
+    Args:
+        start: called with the name and number of pictures of each sequence.
+        advance: called after each picture.
+
+    Raises:
+        DatasetError: ``out`` holds something that is no dataset of this command.
+    """
+    if out.exists() and any(out.iterdir()) and not (out / "scenes.json").is_file():
+        raise DatasetError(f"{out}: not empty and not made by `semflip simulate`; choose another")
+    out.mkdir(parents=True, exist_ok=True)
+    seen: list[Seen] = []
+    scenes: dict[str, Any] = {}
+    plans = planned(settings)
+    for plan in plans:
+        run = run_of(plan, settings, catalogue)
+        start(plan.name, len(run.camera_poses))
+        folder = out / "sequences" / plan.name
+        covers = write_bag(run, folder, settings.bag, advance)
+        stamps = [stamp_of(timed.time_s, settings.bag) for timed in run.camera_poses]
+        labels = DriveLabels(run.camera_poses, stamps, covers, settings.labels)
+        seen.append(
+            Seen(plan.name, plan.split, plan.slice, run.scene.objects, run.scene.plan, labels)
+        )
+        scenes[plan.name] = _scene_record(plan, run, labels)
+    rows = QuestionWriter(seen, settings.questions, settings.seed).write()
+    lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+    (out / "queries.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    record = {"settings": settings.model_dump(mode="json"), "sequences": scenes}
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    (out / "scenes.json").write_text(text + "\n", encoding="utf-8")
+    used = {item.model for one in seen for item in one.objects}
+    models = [catalogue.models[key] for key in sorted(used)]
+    (out / "ATTRIBUTION.md").write_text(credits(models), encoding="utf-8")
+    _write_info(out, settings, plans)
+    return out
+
+
+def _scene_record(plan: PlannedSequence, run: SequenceRun, labels: DriveLabels) -> dict[str, Any]:
+    """What is needed to check the labels, and to render the scene again."""
+    return {
+        "split": plan.split,
+        "slice": plan.slice,
+        "seed": plan.seed,
+        "rooms": list(plan.kinds),
+        "camera": run.camera.model_dump(mode="json"),
+        "objects": [
+            {
+                "name": item.thing.name,
+                "look": item.look,
+                "model": item.model,
+                "position": [round(value, 3) for value in item.centre],
+                "room": item.room,
+                "on": item.on,
+                "frames": int((labels.share[:, label] > 0).sum()),
+                "largest_share": round(float(labels.share[:, label].max()), 4),
+            }
+            for label, item in enumerate(run.scene.objects)
+        ],
+    }
+
+
+def _write_info(out: Path, settings: SimulationSettings, plans: Iterable[PlannedSequence]) -> None:
+    splits: dict[str, list[str]] = {"train": [], "calibration": [], "test": []}
+    for plan in plans:
+        splits[plan.split].append(plan.name)
+    info = {
+        "name": settings.name,
+        "version": "1",
+        "licence": "CC-BY-3.0 (rendered furniture: see ATTRIBUTION.md)",
+        "task": "localization",
+        "map_frame": "map",
+        "topics": {"image": settings.bag.image_topic, "pose": settings.bag.pose_topic},
+        "splits": splits,
+        "description": "Rendered rooms with exact labels; made by `semflip simulate`.",
+    }
+    text = yaml.safe_dump(info, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    (out / "dataset.yaml").write_text(text, encoding="utf-8")
+
+
+def credits(models: Iterable[CatalogueModel]) -> str:
+    """Authors and licences of the furniture shown, as Markdown."""
+    lines = [
+        "# Furniture shown in these recordings",
+        "",
+        "The 3D models come from the Sweet Home 3D furniture libraries (Debian package",
+        "`sweethome3d-furniture`). They were converted, lit and rendered in rooms of our own;",
+        "floors, walls, windows and paintings are generated. Attribution as the licences ask:",
+        "",
+        "| model | title | author | licence |",
+        "|---|---|---|---|",
+    ]
+    for model in models:
+        licence = f"[{model.library.licence}]({model.library.url})"
+        lines.append(f"| `{model.key}` | {model.name} | {model.author} | {licence} |")
+    return "\n".join(lines) + "\n"
