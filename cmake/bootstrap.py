@@ -145,22 +145,21 @@ def make_venv() -> None:
     subprocess.run([sys.executable, "-m", "venv", *options, str(VENV)], check=True)
 
 
-def numpy_of_ros() -> list[str]:
-    """Requirements that keep an installed ROS importable.
-
-    Its message modules are compiled against the system's numpy; numpy 2 cannot load what was
-    compiled against numpy 1 (Humble and Jazzy).
-    """
+def limits_of_ros() -> list[str]:
+    """Requirements that keep an installed ROS working beside what is installed here."""
     if not ROS_INSTALLED:
         return []
+    kept = ["pytest<8.4"]  # launch_pytest (up to 3.7) reads a fixture attribute that 8.4 dropped
+    # Message modules are compiled against the system's numpy; numpy 2 cannot load what was
+    # compiled against numpy 1 (Humble and Jazzy).
     ask = [sys.executable, "-c", "import numpy; print(numpy.__version__)"]
     shown = subprocess.run(ask, capture_output=True, text=True, check=False)
-    return ["numpy<2"] if shown.stdout.startswith("1.") else []
+    return [*kept, "numpy<2"] if shown.stdout.startswith("1.") else kept
 
 
 def install() -> None:
     """Install the package in place with what its tests and demo need."""
-    kept = numpy_of_ros()
+    kept = limits_of_ros()
     key = digest(ROOT / "setup.py", TORCH, ENGLISH, sys.version, EXTRAS, *kept)
     if done("install", key):
         return

@@ -78,14 +78,15 @@ def goal_error(goal: Pose, query: Query, poses: Sequence[tuple[int, Pose]]) -> G
 
 
 def seen_elsewhere(dataset: Dataset, query: Query) -> tuple[str, ...]:
-    """Other sequences in which what an unanswerable query asks about was seen."""
+    """Other sequences that do support an unanswerable query: its pair's other side."""
     return tuple(
         sorted(
             {
                 other.sequence
                 for other in dataset.queries
-                if other.answerable
-                and other.referent == query.referent
+                if query.pair is not None
+                and other.pair == query.pair
+                and other.answerable
                 and other.sequence != query.sequence
             }
         )

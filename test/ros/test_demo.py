@@ -23,7 +23,14 @@ def pose(x: float, y: float, yaw: float = 0.0) -> Pose:
     return Pose("map", (x, y, 0.0), quaternion_from_yaw(yaw))
 
 
-def query(identity: str, *, answerable: bool, referent: str, sequence: str = "test_0") -> Query:
+def query(
+    identity: str,
+    *,
+    answerable: bool,
+    referent: str,
+    sequence: str = "test_0",
+    pair: str | None = None,
+) -> Query:
     answer = Answer(object_position=(5.0, 0.0, 0.5), visible=((10, 20), (40, 50)))
     return Query(
         id=identity,
@@ -31,6 +38,7 @@ def query(identity: str, *, answerable: bool, referent: str, sequence: str = "te
         question=f"Where is the {referent}?",
         answerable=answerable,
         referent=referent,
+        pair=pair,
         answer=answer if answerable else None,
     )
 
@@ -42,8 +50,8 @@ def dataset(*queries: Query) -> Dataset:
 
 
 ANSWERABLE = [query(f"a{i}", answerable=True, referent=f"thing {i}") for i in range(3)]
-ABSENT = [query(f"u{i}", answerable=False, referent=f"other {i}") for i in range(3)]
-ELSEWHERE = query("e", answerable=True, referent="other 1", sequence="train_0")
+ABSENT = [query(f"u{i}", answerable=False, referent=f"other {i}", pair=f"p{i}") for i in range(3)]
+ELSEWHERE = query("e", answerable=True, referent="other 1", sequence="train_0", pair="p1")
 
 #: The robot at x = 1 sees the thing between 10 and 20 ns; at x = 9 it does not, at 30 ns.
 POSES = [(15, pose(1.0, 0.0)), (30, pose(9.0, 0.0)), (45, pose(3.0, 0.0))]

@@ -88,6 +88,7 @@ def question(identity: str, thing: str, sequence: str, seen: bool) -> dict[str, 
         "question": f"Where is the {thing} block?",
         "answerable": seen,
         "referent": thing,
+        "pair": "p" if thing == "yellow" else None,
         "answer": answer,
     }
 
