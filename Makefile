@@ -25,8 +25,9 @@ lint: build  ## ruff and mypy
 format: build  ## Let ruff format and sort
 	@$(IN) ruff check --fix . && ruff format .
 
-sample: build  ## Render the sample dataset again (data/sample)
-	@$(IN) semflip simulate --help >/dev/null && semflip simulate --sample --out data/sample
+sample: build  ## Render the sample dataset again; ASSETS=DIR where the furniture is not installed
+	@$(IN) semflip simulate data/sample --name semflip-sample --seed 33 --split 2,1,1 \
+	  --questions 24 --quality 66 --stops 2 $(if $(ASSETS),--assets $(ASSETS))
 
 gate: build  ## Train the shipped gate again
 	@$(IN) semflip run config/experiments/sample.yaml
