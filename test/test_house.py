@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from setuptools import Distribution
 
 import semflip_core
 
@@ -237,14 +238,22 @@ def test_every_pin_has_its_reason(root: Path) -> None:
     assert not bare
 
 
-def test_weights_and_word_lists_are_package_data(root: Path) -> None:
-    patterns = setup_arguments(root)["package_data"]["*"]
+def test_a_wheel_holds_weights_and_word_lists(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything in the packages that is no source is in what setuptools would install."""
+    monkeypatch.chdir(root)
+    command = Distribution(setup_arguments(root)).get_command_obj("build_py")
+    command.ensure_finalized()
+    packed = {
+        Path(source) / name
+        for _, source, _, names in command.data_files  # type: ignore[attr-defined]
+        for name in names
+    }
     forgotten = [
         str(path.relative_to(root))
         for path in tracked(root)
         if path.relative_to(root).parts[0] in ROOMS
         and path.suffix not in (".py", ".cfg", ".md")
-        and not any(path.match(pattern) for pattern in patterns)
+        and path.relative_to(root) not in packed
     ]
     assert not forgotten
 
