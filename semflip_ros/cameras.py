@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -12,13 +13,29 @@ from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
+from semflip_core.errors import ImageError
 from semflip_core.images import StoredPicture, decode_raw, store_compressed, store_raw
 from semflip_core.settings import KeyframeSettings
 from semflip_ros.frame_feed import FrameFeed
 from semflip_ros.messages import read_header, to_nanoseconds
 
+MsgT = TypeVar("MsgT")
+
 RAW_TOPIC = "image"
 COMPRESSED_TOPIC = "image/compressed"
+
+
+def read_message(cdr: bytes, kind: type[MsgT]) -> MsgT:
+    """Deserialize a message that another process sent.
+
+    Raises:
+        ImageError: the bytes are no such message.
+    """
+    try:
+        return deserialize_message(cdr, kind)
+    except (RuntimeError, ValueError, MemoryError) as error:  # the middleware's own are the first
+        name = kind.__name__
+        raise ImageError("malformed", f"{len(cdr)} bytes that are no {name}: {error}") from error
 
 
 def load_raw(cdr: bytes, settings: KeyframeSettings) -> StoredPicture:
@@ -27,7 +44,7 @@ def load_raw(cdr: bytes, settings: KeyframeSettings) -> StoredPicture:
     Raises:
         ImageError: the message cannot be a colour picture.
     """
-    message = deserialize_message(cdr, Image)
+    message = read_message(cdr, Image)
     rgb = decode_raw(
         message.encoding,
         message.width,
@@ -41,8 +58,20 @@ def load_raw(cdr: bytes, settings: KeyframeSettings) -> StoredPicture:
 
 def load_compressed(cdr: bytes, settings: KeyframeSettings) -> StoredPicture:
     """The stored picture of a serialized sensor_msgs/CompressedImage; errors as for raw ones."""
-    message = deserialize_message(cdr, CompressedImage)
+    message = read_message(cdr, CompressedImage)
     return store_compressed(bytes(message.data), settings)
+
+
+def read_stamp(cdr: bytes, kind: type[Image] | type[CompressedImage]) -> int:
+    """Header stamp in nanoseconds, from the first bytes where they are plain CDR.
+
+    Raises:
+        ImageError: the bytes are no such message.
+    """
+    header = read_header(cdr)
+    if header is not None:
+        return header.stamp_ns
+    return to_nanoseconds(read_message(cdr, kind).header.stamp)
 
 
 def subscribe_images(
@@ -61,11 +90,11 @@ def subscribe_images(
     kind: type[Image] | type[CompressedImage] = CompressedImage if compressed else Image
 
     def receive(cdr: bytes) -> None:
-        header = read_header(cdr)
-        if header is None:
-            stamp_ns = to_nanoseconds(deserialize_message(cdr, kind).header.stamp)
-        else:
-            stamp_ns = header.stamp_ns
+        try:
+            stamp_ns = read_stamp(cdr, kind)
+        except ImageError as error:
+            feed.complain(f"image_{error.reason}", str(error))
+            return
         feed.image(stamp_ns, len(cdr), lambda: load(cdr, settings))
 
     topic = COMPRESSED_TOPIC if compressed else RAW_TOPIC

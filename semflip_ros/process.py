@@ -21,6 +21,7 @@ from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 
 from semflip_core.errors import ConfigError
+from semflip_core.questions import printable
 
 logger = logging.getLogger("semflip")
 NodeT = TypeVar("NodeT", bound=LifecycleNode)
@@ -31,6 +32,8 @@ CONFIG, START_FAILED, STUCK, CRASHED = 78, 1, 70, 71
 EXECUTOR_THREADS = 4
 #: A second Ctrl-C within this is the first one's echo (terminal and launcher both send it).
 ECHO_S = 0.5
+#: Characters of a log line; the rest is cut.
+LONGEST_LINE = 2000
 #: Longest that last words may take before the process leaves anyway.
 LAST_WORDS_S = 2.0
 
@@ -43,8 +46,9 @@ class RosLogHandler(logging.Handler):
         self._ros_logger = ros_logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log at the nearest severity."""
-        text = self.format(record)
+        """Log at the nearest severity, line by line free of control characters."""
+        lines = self.format(record).splitlines()
+        text = "\n".join(printable(line, LONGEST_LINE) for line in lines)
         if record.levelno >= logging.ERROR:
             self._ros_logger.error(text)
         elif record.levelno >= logging.WARNING:

@@ -81,6 +81,8 @@ class AskAction:
         words: list[str] = []
 
         def progress(step: str) -> None:
+            if not handle.is_active:
+                return  # cancelled or timed out; the worker has not noticed yet
             feedback = Ask.Feedback()
             if step not in STATES:
                 words.append(step)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -100,3 +102,47 @@ def test_broken_poses_are_dropped_and_named(tmp_path, colour_gate_file) -> None:
         process.wait_for("dropped (pose)")
         robot.show("red", x=0.0)
         robot.wait_for_keyframes(1)
+
+
+def test_malformed_messages_end_nothing(tmp_path, colour_gate_file) -> None:
+    """Bytes of a broken or hostile publisher, on every topic that the node listens to."""
+    header = b"\0\1\0\0" + struct.pack("<iII", 1_700_000_000, 0, 4) + b"cam\0"
+    junk = (b"\0\1\0\0", b"garbage!" * 10, header, header + b"\xff\xff\xff\x7fzzzz")
+    with active_robot(tmp_path, colour_gate_file) as (process, robot):
+        for data in junk:
+            robot.publish_bytes(data)
+        robot.wait_for_health("camera", "image_malformed")
+        robot.show("red", x=1.0)
+        robot.wait_for_keyframes(1)
+        assert robot.ask("Where is the red thing?").verdict == "answer"
+        assert process.child.poll() is None
+
+
+def test_a_raw_image_that_claims_gigabytes_allocates_nothing(tmp_path, colour_gate_file) -> None:
+    settings = {"image_transport": "raw"}
+    namespace = f"/t{uuid.uuid4().hex[:6]}"
+    with (
+        refusal_node(tmp_path, namespace, colour_gate_file, **settings) as process,
+        Robot(namespace) as robot,
+    ):
+        images = robot.node.create_publisher(Image, "image", 10)
+        robot.connect()
+        wait_until(images.get_subscription_count)
+        wait_until(lambda: robot._odom.get_subscription_count())
+        robot.odometry(0.0, 0.0, "map", 1_700_000_000 * 10**9 - 10**8)
+        claim = b"\0\1\0\0" + struct.pack("<iII", 1_700_000_000, 0, 4) + b"cam\0"
+        claim += struct.pack("<II", 60_000, 60_000)  # height, width
+        claim += struct.pack("<I", 5) + b"rgb8\0" + b"\0" * 3
+        claim += struct.pack("<II", 180_000, 0x7FFF_FFFF) + b"tiny"
+        before = memory_bytes(process)
+        images.publish(claim)
+        robot.odometry(0.0, 0.0, "map", 1_700_000_000 * 10**9 + 10**8)
+        process.wait_for("dropped (image_")
+        assert memory_bytes(process) - before < 100_000_000
+        assert process.child.poll() is None
+
+
+def memory_bytes(process: Process) -> int:
+    """Peak resident memory of a process."""
+    status = Path(f"/proc/{process.child.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024

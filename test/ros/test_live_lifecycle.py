@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
 import pytest
@@ -119,3 +120,30 @@ def test_a_threshold_set_by_hand_is_marked_in_each_decision(tmp_path, colour_gat
         assert decision.threshold == 0.25
         assert decision.threshold_overridden
         assert "calibration" in process.text()
+
+
+def test_loading_a_slow_encoder_stops_neither_questions_nor_services(
+    tmp_path, slow_gate_file
+) -> None:
+    namespace = f"/t{uuid.uuid4().hex[:6]}"
+    settings = {
+        "encoder": "support.slow_colours:SlowColours",
+        "encoder_options": "'{load_s: 4.0}'",
+        "autostart": False,
+    }
+    with (
+        refusal_node(tmp_path, namespace, slow_gate_file, **settings) as process,
+        Robot(namespace) as robot,
+    ):
+        assert robot.change_state(Transition.TRANSITION_CONFIGURE)
+        robot.connect()
+        activating = robot.start_transition(Transition.TRANSITION_ACTIVATE)
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert robot.ask("Where is the red thing?").reason == "NOT_ACTIVE"
+        assert robot.keyframes() == 0
+        assert time.monotonic() - began < 2.0
+        assert not activating.done(), process.text()
+        wait_until(activating.done, what="the activation")
+        assert activating.result().success
+        assert robot.ask("Where is the red thing?").reason == "EMPTY_MEMORY"

@@ -55,6 +55,20 @@ def test_a_missed_deadline_is_a_timeout_and_the_late_answer_never_comes(slow) ->
     assert len(slow.of("goal_pose")) == goals
 
 
+def test_a_running_question_starves_neither_services_nor_diagnostics_nor_the_camera(slow) -> None:
+    running = slow.send("red for 1.5 seconds")
+    time.sleep(0.2)
+    began = time.monotonic()
+    before = slow.keyframes()
+    slow.show("green", x=before * 1.0 + 10.0)
+    slow.wait_for_keyframes(before + 1)
+    heard = slow.health["queries"]
+    wait_until(lambda: slow.health["queries"] is not heard, what="fresh diagnostics")
+    assert not slow.of("decision", running), "the question ended too early to show anything"
+    assert time.monotonic() - began < 1.3
+    assert slow.decision(running).verdict == "answer"
+
+
 class Asker:
     """An action client of the robot's node."""
 

@@ -169,6 +169,17 @@ def test_the_clock_runs_at_the_rate_and_never_behind_a_message(tmp_path, drive, 
     assert len(here.clock) > 40
 
 
+def test_the_clock_can_follow_header_stamps_of_a_simulation(tmp_path, listener) -> None:
+    """Recorded on the wall clock, stamped in simulated time: the clock must be the stamps'."""
+    bag = write_drive(tmp_path / "simulated", frames=10, log_offset_ns=9_000_000_000 * 10**9)
+    here = listener()
+    into_here = into(here.node.get_namespace())
+    player = replay(tmp_path, bag, "/p", *into_here, rate=10.0, clock="header")
+    here.spin_until(lambda: player.child.poll() is not None and len(here.images) == 10)
+    assert here.clock
+    assert here.images[0] - 10**9 < here.clock[0] <= here.clock[-1] <= here.images[-1] + 10**9
+
+
 def test_a_loop_starts_over_until_it_is_told_to_stop(tmp_path, drive, listener) -> None:
     here = listener()
     player = replay(tmp_path, drive, "/p", *into(here.node.get_namespace()), rate=40.0, loop=True)

@@ -50,8 +50,12 @@ def write_drive(
     hz: float = 10.0,
     speed: float = 1.0,
     size: tuple[int, int] = (96, 72),
+    log_offset_ns: int = 0,
 ) -> Path:
-    """A drive along x at ``speed`` m/s, past red, green and blue; odometry at five times ``hz``."""
+    """A drive along x at ``speed`` m/s, past red, green and blue; odometry at five times ``hz``.
+
+    ``log_offset_ns`` is how much later than its stamp each message was recorded.
+    """
     with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         image = writer.add_connection(IMAGE, "sensor_msgs/msg/CompressedImage", typestore=STORE)
         odometry = writer.add_connection(ODOMETRY, "nav_msgs/msg/Odometry", typestore=STORE)
@@ -60,9 +64,13 @@ def write_drive(
             now = START_NS + index * step_ns
             x = index * step_ns / 1e9 * speed
             message = _odometry(now, x)
-            writer.write(odometry, now, STORE.serialize_cdr(message, message.__msgtype__))
+            writer.write(
+                odometry, now + log_offset_ns, STORE.serialize_cdr(message, message.__msgtype__)
+            )
             if index % 5 == 2:
                 colour = ("red", "green", "blue")[3 * (index // 5) // frames]
                 message = _image(now, [colour], size)
-                writer.write(image, now, STORE.serialize_cdr(message, message.__msgtype__))
+                writer.write(
+                    image, now + log_offset_ns, STORE.serialize_cdr(message, message.__msgtype__)
+                )
     return path

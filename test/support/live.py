@@ -233,6 +233,15 @@ class Robot:
         message.pose.pose.orientation.w = 0.0
         self._odom.publish(message)
 
+    def publish_bytes(self, data: bytes) -> None:
+        """The same bytes, whatever they are, on every topic that the node listens to."""
+        for publisher in (self._query, self._text, self._image, self._odom):
+            publisher.publish(data)
+
+    def wait_for_health(self, part: str, key: str) -> None:
+        """Until the diagnostics of a part show a value."""
+        wait_until(lambda: self.value(part, key), what=f"'{key}' in the diagnostics of {part}")
+
     def send(self, text: str, query_id: str = "") -> str:
         """Ask without waiting; returns the id."""
         chosen = query_id or uuid.uuid4().hex
@@ -278,6 +287,14 @@ class Robot:
         request = ChangeState.Request()
         request.transition.id = transition
         return bool(self.call(ChangeState, "change_state", request).success)
+
+    def start_transition(self, transition: int) -> Any:
+        """Ask for a lifecycle transition; returns the future of its response."""
+        client = self.node.create_client(ChangeState, "refusal_node/change_state")
+        assert client.wait_for_service(PATIENCE_S)
+        request = ChangeState.Request()
+        request.transition.id = transition
+        return client.call_async(request)
 
     def state(self) -> str:
         """The node's lifecycle state."""

@@ -12,12 +12,18 @@ from support.colours import ColourEncoder
 
 
 class SlowColours(ColourEncoder):
-    """``... for N seconds`` in the question multiplies matrices that long; ``hang`` never ends."""
+    """``... for N seconds`` in the question multiplies matrices that long; ``hang`` never ends.
+
+    Args:
+        load_s: loading takes at least so long; seconds.
+    """
 
     name = "slow_colours"
 
-    def __init__(self) -> None:
+    def __init__(self, load_s: float = 0.0) -> None:
         import torch
+
+        time.sleep(load_s)
 
         self._matrix = torch.rand(512, 512)
 
