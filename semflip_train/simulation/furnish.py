@@ -39,6 +39,8 @@ SEATS_AT = {
     "table with a checked tablecloth": "chair",
     "desk": "office chair",
 }
+#: Places of things that stand on others.
+ON_FURNITURE = ("table", "shelf")
 FRONT_CLEARANCE = 0.35
 DOORWAY_CLEARANCE = 1.1
 
@@ -142,6 +144,11 @@ class Furnisher:
     def _furnish_room(self, index: int) -> None:
         room = self._plan.rooms[index]
         area = room.width * room.depth
+        for thing in self._things.values():
+            # a sequence about new things has as many of them as there is space for
+            wanted = thing.held_out and self._usable[thing.name] and not self._count[thing.name]
+            if wanted and thing.place not in ON_FURNITURE and self._rng.random() < 0.45:
+                self._put(thing, index)
         for name in CORE.get(room.kind, ()):
             if name in self._things and self._rng.random() < 0.88:
                 self._put(self._things[name], index)
@@ -154,18 +161,18 @@ class Furnisher:
 
     def _choices(self, kind: str, place: str, count: int) -> Iterator[Thing]:
         """Things for a place, each name once more than the rest only now and then."""
-        places = ("table", "shelf") if place == "table+shelf" else (place,)
+        places = ON_FURNITURE if place == "table+shelf" else (place,)
         fitting = [
             thing
             for thing in self._things.values()
             if thing.place in places
             and self._usable[thing.name]
-            and (kind in thing.rooms or "any" in thing.rooms)
+            and (kind in thing.rooms or "any" in thing.rooms or thing.held_out)
         ]
         order = self._rng.permutation(len(fitting))
         again = self._rng.random(len(fitting)) < 0.12
         fresh = [fitting[i] for i in order if self._count[fitting[i].name] == 0 or again[i]]
-        yield from fresh[:count]
+        yield from sorted(fresh, key=lambda thing: not thing.held_out)[:count]
 
     def _model(self, thing: Thing) -> str | None:
         keys = [key for key in self._usable[thing.name] if key not in self._used]
@@ -184,7 +191,7 @@ class Furnisher:
             placed = self._in_middle(thing, key, room)
         elif thing.place == "hang":
             placed = self._on_wall(thing, key, room)
-        elif thing.place in ("table", "shelf"):
+        elif thing.place in ON_FURNITURE:
             supports = [i for i, item in enumerate(self.objects) if item.room == room]
             for support in supports:
                 if self._stand_on(support, [thing]):

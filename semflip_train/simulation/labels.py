@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from semflip_core.poses import Vector3
+from semflip_core.poses import Vector3, wrap_angle
 from semflip_train.simulation.path import TimedPose
 from semflip_train.simulation.settings import LabelSettings
 
@@ -95,9 +96,18 @@ class DriveLabels:
             spans.append((self._stamps[start], self._stamps[-1]))
         return tuple(spans)
 
-    def best_view(self, label: int) -> BestView:
-        """The frame that shows most of it near the middle."""
+    def best_view(self, label: int, centre: Vector3) -> BestView:
+        """The frame that shows most of it near the picture's middle.
+
+        Args:
+            centre: of the object in the map. Frames that show but an edge of it, while its middle
+                is more than :attr:`LabelSettings.facing_deg` off the heading, do not count,
+                unless there are no others.
+        """
+        bearings = [math.atan2(centre[1] - pose.y, centre[0] - pose.x) for pose in self._poses]
+        off = [abs(wrap_angle(b - pose.yaw)) for b, pose in zip(bearings, self._poses, strict=True)]
+        facing = np.array(off) <= math.radians(self._settings.facing_deg)
         worth = self.share[:, label] * (1.0 - 0.6 * np.abs(self._offset[:, label]))
-        index = int(np.argmax(worth))
+        index = int(np.argmax(worth * np.where(facing, 1.0, 1e-6)))
         pose = self._poses[index]
         return BestView((pose.x, pose.y, 0.0), pose.yaw, self._stamps[index])

@@ -131,7 +131,7 @@ class QuestionWriter:
             return False
         self._asked.add((seen.name, text))
         placed = seen.objects[item.label]
-        view = seen.labels.best_view(item.label)
+        view = seen.labels.best_view(item.label, placed.centre)
         self.rows.append(
             {
                 "sequence": seen.name,

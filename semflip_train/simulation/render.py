@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -155,12 +156,19 @@ class Renderer:
 
 
 def _mujoco() -> Any:
-    os.environ.setdefault("MUJOCO_GL", "egl")
+    """MuJoCo with its EGL back end, which it chooses when it is first imported."""
+    loaded = "mujoco" in sys.modules
+    chosen = os.environ.setdefault("MUJOCO_GL", "egl")
+    if loaded and "mujoco.egl" not in sys.modules and "mujoco.osmesa" not in sys.modules:
+        raise AssetError(
+            "mujoco was imported before without a back end that draws off screen: set "
+            f"MUJOCO_GL={chosen} before the first import of it"
+        )
     try:
         import mujoco  # type: ignore[import-untyped]
-    except ImportError as error:
-        if "mujoco" in str(error) and "egl" not in str(error).lower():
-            raise MissingExtraError("mujoco", "sim", "rendering rooms") from error
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("mujoco", "sim", "rendering rooms") from error
+    except (ImportError, AttributeError, RuntimeError) as error:
         raise AssetError(f"MuJoCo needs EGL ({error}): {EGL_CURE}") from error
     return mujoco
 

@@ -66,6 +66,7 @@ class LabelSettings(Settings):
 
     answerable_share: float = Field(default=0.01, gt=0.0, lt=1.0, description="Well visible.")
     answerable_frames: int = Field(default=3, ge=1, description="In at least so many frames.")
+    facing_deg: float = Field(default=35.0, gt=0.0, le=90.0, description="Best views face it.")
     visible_share: float = Field(default=0.002, gt=0.0, lt=1.0, description="Visible at all.")
 
 
