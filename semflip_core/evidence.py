@@ -55,7 +55,7 @@ def draw_evidence(rgb: Picture, evidence: Evidence, decision: Decision) -> Pictu
     drawn: NDArray[np.uint8] = rgb.copy()
     scale = max(0.35, width / 1100)
     line = max(1, round(width / 320))
-    if evidence.region is not None:
+    if evidence.region is not None and all(math.isfinite(v) for v in evidence.region):
         x0, y0, x1, y1 = evidence.region
         corner = (round(x0 * (width - 1)), round(y0 * (height - 1)))
         opposite = (round(x1 * (width - 1)), round(y1 * (height - 1)))

@@ -14,7 +14,7 @@ from visualization_msgs.msg import MarkerArray
 from semflip.msg import Decision as DecisionMsg
 from semflip.msg import Refusal as RefusalMsg
 from semflip_core.decision import Decision
-from semflip_core.errors import ImageError
+from semflip_core.errors import SemflipError
 from semflip_core.evidence import evidence_jpeg
 from semflip_core.memory import VideoMemory
 from semflip_core.questions import printable
@@ -90,7 +90,7 @@ class DecisionOutlets:
             return
         try:
             data = evidence_jpeg(self._memory, decision)
-        except ImageError as error:
+        except SemflipError as error:
             logger.warning("no evidence picture: %s", error)
             return
         if data is not None:

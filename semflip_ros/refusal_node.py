@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 import traceback
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, JumpThreshold, TimeJump
 from rclpy.clock_type import ClockType
@@ -26,34 +24,18 @@ from semflip_core.loading import load_agent
 from semflip_core.memory import VideoMemory
 from semflip_ros import parameters, process
 from semflip_ros.deadlines import DeadlineWatch
-from semflip_ros.diagnostics import (
-    ERROR,
-    WARN,
-    Health,
-    decision_values,
-    diagnostic_array,
-    latency_values,
-)
+from semflip_ros.node_health import NodeHealth
 from semflip_ros.node_settings import NodeSettings, read_options
 from semflip_ros.outlets import DecisionOutlets
 from semflip_ros.queries import PendingQuery, QueryDesk
 from semflip_ros.query_inputs import AskAction, QueryTopics
 from semflip_ros.sensing import Sensing
-from semflip_ros.silence import Silence
 from semflip_ros.worker import QueryWorker
 
 logger = logging.getLogger("semflip")
 
 #: Longest wait for the encoder's present step when the process ends; seconds.
 LEAVING_S = 2.0
-MEMORY_VALUES = (
-    "keyframes",
-    "with_pose",
-    "picture_bytes",
-    "feature_bytes",
-    "file_bytes",
-    "segments",
-)
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
@@ -75,7 +57,6 @@ class RefusalNode(LifecycleNode):
         self._active = ExitStack()
         self._locked = ""
         self._leaving = False
-        self._dying = ""
         self._worker: QueryWorker | None = None
         self._sensing: Sensing | None = None
         self.add_on_set_parameters_callback(
@@ -177,7 +158,15 @@ class RefusalNode(LifecycleNode):
         action = AskAction(self, self._desk, group, global_frame=settings.global_frame)
         undo.callback(action.close)
         self._open_services(undo)
-        self._open_health(undo)
+        self._health = NodeHealth(
+            self,
+            self._memory,
+            self._desk,
+            silence_s=settings.silence_warning_s,
+            map_id=lambda: self.map_id,
+        )
+        undo.callback(self._health.close)
+        self._open_timers(undo)
         self._locked = "parameters can be changed while the node is unconfigured"
         undo.callback(setattr, self, "_locked", "")
         logger.info("memory '%s' holds %d keyframes", path or "in RAM", len(self._memory))
@@ -190,21 +179,12 @@ class RefusalNode(LifecycleNode):
             )
             undo.callback(self.destroy_service, service)
 
-    def _open_health(self, undo: ExitStack) -> None:
-        settings = self.settings
-        self._no_clock = Silence(
-            "messages on /clock while use_sim_time is true",
-            "start the simulator or the replay, or set use_sim_time to false",
-            settings.silence_warning_s,
-        )
-        self._clock_seen = time.monotonic()
-        self._clock_ns = -1
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        undo.callback(self.destroy_publisher, self._diagnostics)
-        group = MutuallyExclusiveCallbackGroup()
+    def _open_timers(self, undo: ExitStack) -> None:
+        """By steady time, so that a stopped /clock stops neither health nor markers."""
+        settings, group = self.settings, MutuallyExclusiveCallbackGroup()
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         for period, callback in (
-            (settings.diagnostics_period_s, self._publish_health),
+            (settings.diagnostics_period_s, self._look_around),
             (settings.markers_period_s, lambda: self._outlets.draw_markers(self._desk.last)),
         ):
             timer = self.create_timer(period, callback, callback_group=group, clock=steady)
@@ -250,8 +230,14 @@ class RefusalNode(LifecycleNode):
         )
         undo.callback(setattr, self, "_sensing", None)
         undo.callback(self._sensing.close)
+        self._health.watch(worker, self._sensing, undo)
 
     # What happens meanwhile --------------------------------------------------------------------
+
+    def _look_around(self) -> None:
+        if self._sensing is not None:
+            self._sensing.expire()
+        self._health.publish()
 
     def _answered(self, pending: PendingQuery, decision: Decision) -> bool:
         published = self._desk.settle(pending, decision)
@@ -294,58 +280,6 @@ class RefusalNode(LifecycleNode):
             response.message = str(error)
         return response
 
-    # Health ------------------------------------------------------------------------------------
-
-    def _publish_health(self) -> None:
-        healths = [self._query_health(), self._memory_health(), self._clock_health()]
-        if self._sensing is not None:
-            self._sensing.expire()
-            healths.append(self._sensing.health())
-        self._send(healths)
-
-    def _send(self, healths: list[Health]) -> None:
-        stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(diagnostic_array(self.get_fully_qualified_name(), healths, stamp))
-
-    def _query_health(self) -> Health:
-        health, worker, desk = Health("queries"), self._worker, self._desk
-        health.put({"received": desk.received, "decided": desk.decided})
-        health.put(latency_values(list(desk.latencies_s)))
-        health.put(decision_values(desk.last))
-        if self._dying:
-            health.note(ERROR, self._dying)
-        if worker is None:
-            health.message = health.message if self._dying else "not active"
-        else:
-            health.put({"waiting": worker.waiting, "features_made": worker.features_made})
-            if worker.feature_errors:
-                health.put({"feature_errors": worker.feature_errors})
-                health.note(WARN, "some pictures have no features; see the log")
-        return health
-
-    def _memory_health(self) -> Health:
-        health = Health("memory")
-        info = self._memory.info()
-        health.put({"map_id": self.map_id, "path": info.path or "in RAM"})
-        health.put({name: getattr(info, name) for name in MEMORY_VALUES})
-        if info.degraded:
-            health.note(ERROR, info.degraded)
-        elif self._memory.notice:
-            health.note(WARN, self._memory.notice)
-        return health
-
-    def _clock_health(self) -> Health:
-        health = Health("clock")
-        use_sim_time = bool(self.get_parameter("use_sim_time").value)
-        health.put({"use_sim_time": use_sim_time})
-        now_ns = self.get_clock().now().nanoseconds
-        if not use_sim_time or (now_ns != self._clock_ns and now_ns > 0):
-            self._clock_seen = time.monotonic()
-        self._clock_ns = now_ns
-        if self._no_clock.check(self._clock_seen):
-            health.note(WARN, f"no {self._no_clock.what}")
-        return health
-
     def _stuck(self, seconds: float) -> None:
         message = f"the worker has been stuck for {seconds:.1f} s"
         process.leave(process.STUCK, self._last_words(message))
@@ -355,9 +289,8 @@ class RefusalNode(LifecycleNode):
 
         def say() -> None:
             logger.error("%s: leaving, so that it is started again", message)
-            self._dying = message
             self._desk.refuse_pending(Reason.INTERNAL_ERROR)
-            self._send([self._query_health()])
+            self._health.fail(message)
             self._memory.flush()
 
         return say
