@@ -43,7 +43,14 @@ from semflip_train.projection_scenes import (
     room_scene,
 )
 from semflip_train.projection_vocabulary import Named, split, vocabulary
-from semflip_train.projection_weights import base_tensors, complete, conse_of, half, sample_rows
+from semflip_train.projection_weights import (
+    base_tensors,
+    complete,
+    conse_of,
+    half,
+    reference_pictures,
+    sample_rows,
+)
 from semflip_train.projection_words import BACKGROUND, DISTRACTORS
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 
@@ -56,7 +63,10 @@ ROOM_VIEWS = 20
 HEAP_VIEWS = 8
 #: Every so manieth scene is kept out of training, to measure on.
 KEPT_OUT = 6
-REFERENCES = 768
+#: Pictures that similarities are judged against, and how many regions of each are kept.
+REFERENCE_RENDERS = 20
+REFERENCE_PHOTOGRAPHS = 10
+REFERENCE_REGIONS = 40
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Material:
         words: every model that may be trained on.
         scenes: pooled regions of rendered scenes; conse: their ConSE vectors.
         real: features ``(n, 1280)`` and ConSE vectors ``(n, 384)`` of photographs' regions.
+        photographs: features of all regions of each photograph.
         base: tensors that need no training.
         vectors: centred unit vector of each text.
     """
@@ -75,6 +86,7 @@ class Material:
     scenes: Sequence[SceneRegions]
     conse: Sequence[Array]
     real: tuple[Array, Array]
+    photographs: Sequence[Array]
     base: Mapping[str, Array]
     vectors: dict[str, Array]
 
@@ -111,7 +123,7 @@ def gather(
     texts = sorted(
         {t for w in words for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
     )
-    centred = ProjectionWeights(base, {}).centred(text.vectors(texts))
+    centred = ProjectionWeights(base, {}).centred(text.bulk_vectors(texts))
     pictures = [averages(backbone.grid(resize(p))) for p in training_pictures(assets or Path("/"))]
     real = np.concatenate([np.concatenate([p[::3], p[-1:]]) for p in pictures])
     return Material(
@@ -119,6 +131,7 @@ def gather(
         scenes=scenes,
         conse=[conse_of(s.pooled.astype(np.float32), backbone, base["labels"]) for s in scenes],
         real=(real, conse_of(real, backbone, base["labels"])),
+        photographs=pictures,
         base=base,
         vectors=dict(zip(texts, centred, strict=True)),
     )
@@ -188,11 +201,15 @@ def make(
 ) -> ProjectionWeights:
     """Train on every scene and complete the file."""
     mlp = train(material, words, range(len(material.scenes)), settings)
-    rendered = sample_rows(
-        [s.pooled.astype(np.float32) for s in material.scenes], 2 * REFERENCES // 3, 1
+    step = max(1, len(material.scenes) // REFERENCE_RENDERS)
+    views = [s.pooled[: len(s.pooled) // len(s.visible)] for s in material.scenes[::step]]
+    photographs = material.photographs[
+        :: max(1, len(material.photographs) // REFERENCE_PHOTOGRAPHS)
+    ]
+    reference = reference_pictures(
+        [*views[:REFERENCE_RENDERS], *photographs[:REFERENCE_PHOTOGRAPHS]], REFERENCE_REGIONS, 1
     )
-    real = sample_rows([material.real[0]], REFERENCES // 3, 2)
-    return complete({**material.base, **mlp}, np.concatenate([rendered, real]), backbone, header)
+    return complete({**material.base, **mlp}, reference, backbone, header)
 
 
 def main() -> None:

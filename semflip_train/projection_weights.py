@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,25 +36,26 @@ def base_tensors(text: TextEncoder, parser: PhraseParser) -> dict[str, Array]:
     The MLP is zero, which makes the projection plain ConSE.
     """
     names = [name for names in IMAGENET_NAMES for name in names[:NAMES_OF_A_CLASS]]
-    vectors = dict(zip(names, text.vectors(names), strict=True))
+    vectors = dict(zip(names, text.bulk_vectors(names), strict=True))
     classes = np.stack(
         [
             unit(np.mean([vectors[n] for n in names[:NAMES_OF_A_CLASS]], axis=0))
             for names in IMAGENET_NAMES
         ]
     )
-    things = text.vectors([*DISTRACTORS, *BACKGROUND])
+    things = text.bulk_vectors([*DISTRACTORS, *BACKGROUND])
     # Animals are 40 % of ImageNet's names; the centre must not be theirs alone.
     mean = half((classes.mean(axis=0) + things.mean(axis=0)) / 2)
     asked = questions()
     wording_mean, wording_basis = _components(
-        text.vectors(parser.parse(question).wording for question in asked), WORDING_DIMENSIONS
+        text.bulk_vectors([parser.parse(question).wording for question in asked]),
+        WORDING_DIMENSIONS,
     )
-    sentence_mean, sentence_basis = _components(text.vectors(asked), SENTENCE_DIMENSIONS)
+    sentence_mean, sentence_basis = _components(text.bulk_vectors(asked), SENTENCE_DIMENSIONS)
     return {
         "text.mean": mean,
         "labels": half(unit(classes - mean)),
-        "distractors": half(unit(text.vectors(DISTRACTORS) - mean)),
+        "distractors": half(unit(things[: len(DISTRACTORS)] - mean)),
         "wording.mean": wording_mean,
         "wording.basis": wording_basis,
         "sentence.mean": sentence_mean,
@@ -89,21 +91,33 @@ def complete(
     """Add what the spaces are judged by: the reference regions, projected.
 
     Args:
-        reference: ``(r, 1280)`` averaged features of regions of unrelated pictures.
+        reference: ``(pictures, regions, 1280)`` averaged features of unrelated pictures.
     """
+    shape = (*reference.shape[:2], DIMENSION)
+    reference = reference.reshape(-1, reference.shape[2]).astype(np.float32)
     rounded = {name: half(np.asarray(value)) for name, value in tensors.items()}
     conse = conse_of(reference, backbone, rounded["labels"])
     bare = ProjectionWeights(rounded, {})
-    rounded["reference.conse"] = half(conse)
-    rounded["reference.projected"] = half(bare.project(reference, conse))
+    rounded["reference.conse"] = half(conse).reshape(shape)
+    rounded["reference.projected"] = half(bare.project(reference, conse)).reshape(shape)
     full_header = {"format": FORMAT, "distractor_names": list(DISTRACTORS), **header}
     return ProjectionWeights(rounded, full_header)
 
 
-def sample_rows(groups: Sequence[Array], count: int, seed: int) -> Array:
-    """``count`` rows, as evenly as possible from each picture's regions."""
+def sample_rows(groups: Sequence[NDArray[Any]], count: int, seed: int) -> Array:
+    """``count`` rows, as evenly as possible from each group."""
     rng = np.random.default_rng(seed)
     each = -(-count // max(len(groups), 1))
     rows = [g[rng.choice(len(g), min(each, len(g)), replace=False)] for g in groups]
-    joined = np.concatenate(rows)
-    return joined[rng.permutation(len(joined))[:count]]
+    joined = np.concatenate(rows).astype(np.float32)
+    return np.asarray(joined[rng.permutation(len(joined))[:count]], np.float32)
+
+
+def reference_pictures(pictures: Sequence[NDArray[Any]], regions: int, seed: int) -> Array:
+    """``(pictures, regions, 1280)``: some regions of each picture, the largest among them."""
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for picture in pictures:
+        some = rng.choice(len(picture) - 1, regions - 1, replace=False)
+        chosen.append(picture[np.append(some, len(picture) - 1)])
+    return np.stack(chosen).astype(np.float32)

@@ -20,7 +20,7 @@ from semflip_core.encoders.contract import JointEmbedding
 
 Array = NDArray[np.float32]
 
-VERSION = 1
+VERSION = 2
 #: Two texts more alike than this name the same thing; one does not compete with the other.
 SYNONYM = 0.6
 TOP_FRAMES = 3
@@ -28,9 +28,9 @@ TOP_FRAMES = 3
 NEIGHBOURS = 2
 Z_LIMIT = 12.0
 COLOUR_WEIGHT = 1.5
-PHRASE_STATISTICS = 11
-WEAKEST = (0, 1, 5, 6, 9, 10)
-PAIR_STATISTICS = 2
+PHRASE_STATISTICS = 13
+WEAKEST = (0, 1, 5, 6, 9, 10, 12)
+PAIR_STATISTICS = 3
 COLOUR_STATISTICS = 6
 SHAPE_STATISTICS = 8
 
@@ -40,7 +40,7 @@ class Space:
     """A space that holds regions and phrases, with what it takes to judge a similarity.
 
     Args:
-        reference: ``(r, dim)`` unit vectors of regions of many unrelated pictures.
+        reference: ``(pictures, regions, dim)`` unit vectors of regions of unrelated pictures.
         distractors: ``(d, dim)`` unit vectors of phrases for things one may meet.
     """
 
@@ -49,8 +49,13 @@ class Space:
 
     def standard(self, phrases: Array) -> tuple[Array, Array]:
         """Mean and deviation ``(p,)`` of each phrase's similarity to the reference regions."""
-        similarity = self.reference @ phrases.T
+        similarity = self.reference.reshape(-1, phrases.shape[1]) @ phrases.T
         return similarity.mean(axis=0), similarity.std(axis=0) + np.float32(1e-3)
+
+    def standard_of_best(self, phrase: Array) -> tuple[float, float]:
+        """Mean and deviation of the best similarity in a picture that is about something else."""
+        best = (self.reference @ phrase).max(axis=1)
+        return float(np.median(best)), float(best.std()) + 1e-2
 
     @cached_property
     def distractor_standard(self) -> tuple[Array, Array]:
@@ -156,12 +161,8 @@ class JointModel:
         for number in range(len(self.spaces)):
             statistics = np.stack([spaces[number].statistics for spaces in grounded])
             weakest = statistics.min(axis=0)
-            together = np.min([spaces[number].z for spaces in grounded], axis=0)
-            parts += [
-                statistics[0],
-                weakest[list(WEAKEST)],
-                np.array([together.max(), _top_mean(together)], np.float32),
-            ]
+            placed = [spaces[number] for spaces in grounded]
+            parts += [statistics[0], weakest[list(WEAKEST)], _pairing(placed, frames)]
         mean_z = np.mean([item.z for item in target], axis=0)
         parts.append(np.array([mean_z.max(), _top_mean(mean_z), np.median(mean_z)], np.float32))
         match = self._colour_match(phrases[0], target[0], frames)
@@ -211,6 +212,8 @@ class JointModel:
             local_beaten[i] = (here > mixed[best]).mean()
             local_margin[i] = mixed[best] - np.sort(here)[-3:].mean()
         z = np.clip(z, -Z_LIMIT, Z_LIMIT)
+        usual, spread = space.standard_of_best(queries[0])
+        unusual = np.clip((cosine - usual) / spread, -Z_LIMIT, Z_LIMIT)
         top = np.argsort(-z, kind="stable")[:TOP_FRAMES]
         first = int(top[0])
         statistics = np.array(
@@ -226,6 +229,8 @@ class JointModel:
                 cosine[top].mean(),
                 -local_beaten[top].mean(),
                 local_margin[top].mean(),
+                unusual.max(),
+                unusual[top].mean(),
             ],
             np.float32,
         )
@@ -293,6 +298,24 @@ class JointModel:
             z = z + COLOUR_WEIGHT * match[:, 0]
         clipped: Array = np.clip(z, -2 * Z_LIMIT, 2 * Z_LIMIT).astype(np.float32)
         return clipped
+
+
+def _pairing(placed: Sequence[_Grounding], frames: Sequence[FrameView]) -> Array:
+    """How well one frame shows all phrases together, and how close to each other.
+
+    Returns:
+        best and mean of the best frames' weakest z-score; the best again, less three times the
+        distance (in picture widths) between the target's region and what places it.
+    """
+    together = np.min([item.z for item in placed], axis=0)
+    near = together.copy()
+    for i, frame in enumerate(frames):
+        middles = [
+            (frame.boxes[item.region[i], :2] + frame.boxes[item.region[i], 2:]) / 2
+            for item in placed
+        ]
+        near[i] -= 3.0 * max(float(np.linalg.norm(m - middles[0])) for m in middles)
+    return np.array([together.max(), _top_mean(together), near.max()], np.float32)
 
 
 def _colour_bonus(phrase: PhraseView, frame: FrameView) -> Array | float:

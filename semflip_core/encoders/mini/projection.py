@@ -22,7 +22,7 @@ from semflip_core.errors import EncoderError
 Array = NDArray[np.float32]
 
 HEADER_KEY = "semflip_mini"
-FORMAT = 1
+FORMAT = 2
 DEFAULT_WEIGHTS = Path(__file__).parents[2] / "weights" / "mini_projection.safetensors"
 
 #: name -> number of dimensions; lengths are checked against each other.
@@ -35,8 +35,8 @@ TENSORS = {
     "mlp.bias1": 1,
     "mlp.weight2": 2,
     "mlp.bias2": 1,
-    "reference.projected": 2,
-    "reference.conse": 2,
+    "reference.projected": 3,
+    "reference.conse": 3,
     "distractors": 2,
     "wording.mean": 1,
     "wording.basis": 2,
@@ -52,8 +52,8 @@ class ProjectionWeights:
     Args:
         tensors: ``text.mean (384,)`` subtracted from every text vector; ``labels (1000, 384)``
             centred unit vectors of the ImageNet names; ``mlp.*`` the residual MLP on standardised
-            features (1280-h-384, ReLU); ``reference.* (r, 384)`` regions of unrelated pictures in
-            each space; ``distractors (d, 384)`` centred unit vectors; ``wording.*`` and
+            features (1280-h-384, ReLU); ``reference.* (p, r, 384)`` regions of unrelated
+            pictures in each space; ``distractors (d, 384)`` centred unit vectors; ``wording.*`` and
             ``sentence.*`` principal components of delexicalised and plain questions.
         header: how they were made, with ``distractor_names``.
     """
@@ -169,7 +169,7 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
                 f"{file}: tensor '{name}' has shape {tensors[name].shape}, not {shape}"
             )
     for name in ("labels", "reference.projected", "reference.conse", "distractors"):
-        if tensors[name].shape[1] != dim:
+        if tensors[name].shape[-1] != dim:
             raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
     for name in ("wording.basis", "sentence.basis"):
         if tensors[name].shape[1] != dim:

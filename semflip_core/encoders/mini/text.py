@@ -8,7 +8,7 @@ without padding: its vector never depends on what else is asked.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,23 @@ class TextEncoder:
         rows = [self._cached(text) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, DIMENSION), np.float32)
 
+    def bulk_vectors(self, texts: Sequence[str], batch: int = 64) -> Array:
+        """:meth:`vectors` for thousands of texts, several times faster.
+
+        Texts of the same length go through together, which may change the last bits: training
+        uses it, questions do not.
+        """
+        tokens = [np.asarray(encoded.ids) for encoded in self._tokenizer.encode_batch(list(texts))]
+        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
+        result = np.zeros((len(texts), DIMENSION), np.float32)
+        start = 0
+        while start < len(order):
+            length = len(tokens[order[start]])
+            rows = [i for i in order[start : start + batch] if len(tokens[i]) == length]
+            result[rows] = self._encode(np.stack([tokens[i] for i in rows]))
+            start += len(rows)
+        return result
+
     def _cached(self, text: str) -> Array:
         found = self._cache.get(text)
         if found is None:
@@ -72,29 +89,35 @@ class TextEncoder:
         return found
 
     def _vector(self, text: str) -> Array:
-        ids = np.asarray(self._tokenizer.encode(text).ids)
+        row: Array = self._encode(np.asarray(self._tokenizer.encode(text).ids)[None])[0]
+        return row
+
+    def _encode(self, ids: NDArray[np.int64]) -> Array:
+        """``(n, 384)`` unit vectors of ``(n, length)`` token numbers."""
         w = self._w
         x = w["embeddings.word_embeddings.weight"][ids]
-        x = x + w["embeddings.position_embeddings.weight"][: len(ids)]
+        x = x + w["embeddings.position_embeddings.weight"][: ids.shape[1]]
         x = x + w["embeddings.token_type_embeddings.weight"][0]
         x = self._normalise(x, "embeddings.LayerNorm")
         for layer in range(LAYERS):
             x = self._layer(x, f"encoder.layer.{layer}")
-        mean = x.mean(axis=0)
-        unit: Array = (mean / max(float(np.linalg.norm(mean)), 1e-12)).astype(np.float32)
+        mean = x.mean(axis=1)
+        norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
+        unit: Array = (mean / norm).astype(np.float32)
         return unit
 
     def _layer(self, x: Array, name: str) -> Array:
+        count, length, width = x.shape
         query, key, value = (
             self._linear(x, f"{name}.attention.self.{part}")
-            .reshape(len(x), HEADS, -1)
-            .transpose(1, 0, 2)
+            .reshape(count, length, HEADS, -1)
+            .transpose(0, 2, 1, 3)
             for part in ("query", "key", "value")
         )
-        logits = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[-1]))
+        logits = query @ key.transpose(0, 1, 3, 2) / np.float32(np.sqrt(query.shape[-1]))
         weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        mixed = (weights @ value).transpose(1, 0, 2).reshape(len(x), -1)
+        mixed = (weights @ value).transpose(0, 2, 1, 3).reshape(count, length, width)
         x = self._normalise(
             x + self._linear(mixed, f"{name}.attention.output.dense"),
             f"{name}.attention.output.LayerNorm",
@@ -105,7 +128,8 @@ class TextEncoder:
         )
 
     def _linear(self, x: Array, name: str) -> Array:
-        result: Array = x @ self._w[f"{name}.weight"].T + self._w[f"{name}.bias"]
+        flat = x.reshape(-1, x.shape[-1]) @ self._w[f"{name}.weight"].T + self._w[f"{name}.bias"]
+        result: Array = flat.reshape(*x.shape[:-1], -1)
         return result
 
     def _normalise(self, x: Array, name: str) -> Array:
