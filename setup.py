@@ -1,7 +1,7 @@
 """``pip install .`` without a ROS workspace; inside one, colcon reads CMakeLists.txt instead.
 
 Every pin says why it is there. ``pip install "semflip[cpu]"`` runs on a laptop; ``make`` installs
-``ros,cpu,train,sim,dev``.
+``ros,cpu,qwen,train,sim,dev``.
 """
 
 import re
