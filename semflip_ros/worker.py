@@ -161,7 +161,7 @@ class QueryWorker:
                 pending = self._queue.popleft() if self._queue else None
             if pending is None:
                 self._catch_up_once(agent)
-            elif not pending.claim.taken:
+            else:
                 self._answer(agent, pending)
 
     def _catch_up_once(self, agent: Agent) -> bool:
@@ -181,8 +181,9 @@ class QueryWorker:
 
     def _answer(self, agent: Agent, pending: PendingQuery) -> None:
         """Decide one question; a backlog of features is worked off step by step before."""
-        pending.on_progress("features")
         self._catching_up = True
+        if not pending.claim.taken:
+            pending.on_progress("features")
         while not pending.claim.taken and not self._stopping and self._catch_up_once(agent):
             pass
         self._catching_up = False
