@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from semflip_core.errors import ConfigError
+from semflip_core.errors import ConfigError, MemoryFileError
 from semflip_core.settings import DecisionSettings, KeyframeSettings, RecallSettings
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def open_memory(
         return None if progress is None else lambda done, total: progress(step, done, total)
 
     if source.memory is not None:
-        with VideoMemory(source.memory, read_only=True) as stored:
+        with _stored(source.memory) as stored:
             maps = [record.map_id for record in stored.records()]
             yield stored, maps[-1] if maps else ""
         return
@@ -80,6 +80,18 @@ def open_memory(
             )
         logger.info("keyframes: %s", dict(ingest.counters))
         yield memory, "bag" if source.bag is not None else "video"
+
+
+def _stored(file: Path) -> VideoMemory:
+    """A stored memory, writable where nobody else holds it, so that new features are kept."""
+    from semflip_core.memory import VideoMemory
+
+    if not file.is_file():
+        raise MemoryFileError(f"{file}: no such memory; a node stores one where memory_path says")
+    try:
+        return VideoMemory(file)
+    except MemoryFileError:
+        return VideoMemory(file, read_only=True)
 
 
 @contextmanager

@@ -18,6 +18,9 @@ from semflip_core.errors import SynthesisError
 from semflip_core.frames import FrameFeatures, Picture
 
 Array = NDArray[np.float32]
+#: Regions named of each picture, and pictures whose regions are kept unpacked.
+KEPT = 32
+UNPACKED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class MiniDetector:
         self._weights = ProjectionWeights.load(weights or DEFAULT_WEIGHTS)
         self._text = TextEncoder()
         self._statistics: dict[str, tuple[Array, float, float]] = {}
+        self._unpacked: dict[int, tuple[FrameFeatures, Array, Array]] = {}
 
     @property
     def present(self) -> float:
@@ -97,14 +101,20 @@ class MiniDetector:
         return self._statistics[phrase]
 
     def detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
-        """Every region with its z-score, strongest first."""
+        """The strongest regions with their z-scores."""
         vector, mean, deviation = self._phrase(phrase)
         found = []
         for view in views:
             regions, boxes = self._regions(view)
             z = (regions @ vector - mean) / deviation
-            order = np.argsort(-z, kind="stable")
-            found.append([Detection(_box(boxes[i]), float(z[i])) for i in order if z[i] > 0.0])
+            order = np.argsort(-z, kind="stable")[:KEPT]
+            found.append(
+                [
+                    Detection((box[0], box[1], box[2], box[3]), strength)
+                    for box, strength in zip(boxes[order].tolist(), z[order].tolist(), strict=True)
+                    if strength > 0.0
+                ]
+            )
         return found
 
     def _regions(self, view: View) -> tuple[Array, Array]:
@@ -115,16 +125,18 @@ class MiniDetector:
                 "the mini detector reads the mini encoder's features; use encoder mini, or another "
                 "detector"
             )
+        kept = self._unpacked.get(id(view.features))
+        if kept is not None and kept[0] is view.features:
+            return kept[1], kept[2]
         a = view.features.arrays
         rows = np.asarray(a["projected"], np.float32) * np.asarray(a["scale"], np.float32)[:, None]
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
         high, wide = (int(v) for v in a["grid"])
-        return rows, boxes(high, wide)
-
-
-def _box(values: Array) -> tuple[float, float, float, float]:
-    x0, y0, x1, y1 = (float(v) for v in values)
-    return (x0, y0, x1, y1)
+        if len(self._unpacked) >= UNPACKED:
+            self._unpacked.clear()
+        places = boxes(high, wide)
+        self._unpacked[id(view.features)] = (view.features, rows, places)
+        return rows, places
 
 
 def strongest(found: Sequence[Sequence[Detection]]) -> NDArray[np.float32]:

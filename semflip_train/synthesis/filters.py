@@ -38,10 +38,12 @@ class SeenMemory:
     Args:
         views: of every keyframe.
         detector: finds phrases.
+        present: strength from which on something is taken to be there; None for the detector's.
     """
 
     views: Sequence[View]
     detector: Detector
+    present: float | None = None
     _strengths: dict[str, Array] = field(default_factory=dict)
 
     def strengths(self, phrase: str) -> Array:
@@ -52,13 +54,18 @@ class SeenMemory:
 
     def found(self, phrase: str) -> bool:
         """Whether the phrase is taken to be somewhere in the memory."""
-        return bool(self.strengths(phrase).max(initial=0.0) >= self.detector.present)
+        return bool(self.strengths(phrase).max(initial=0.0) >= self.limit)
+
+    @property
+    def limit(self) -> float:
+        """Strength from which on something is taken to be there."""
+        return self.detector.present if self.present is None else self.present
 
     def several(self, phrase: str) -> bool:
         """Whether one frame shows two or more separate ones."""
         best = int(np.argmax(self.strengths(phrase)))
         detections = self.detector.detect(phrase, [self.views[best]])[0]
-        return distinct_count(detections, self.detector.present) >= 2
+        return distinct_count(detections, self.limit) >= 2
 
     def colour_share(self, phrase: str, colour: str) -> float | None:
         """Largest share of a colour where the phrase is seen best; None if frames carry none."""

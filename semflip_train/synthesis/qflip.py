@@ -36,6 +36,7 @@ class Request:
         query: an answerable question of the memory.
         strategy: one of :data:`STRATEGIES`.
         elsewhere: answerable questions of other sequences whose referents are not known here.
+        here: things that are known to be in the memory.
         number: counts rewrites of the same question and strategy; changes what is drawn.
     """
 
@@ -43,6 +44,7 @@ class Request:
     strategy: str
     elsewhere: Sequence[Query]
     number: int = 0
+    here: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

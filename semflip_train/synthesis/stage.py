@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from pydantic import Field, field_validator
 
 from semflip_core.encoders import Encoder
@@ -54,8 +55,16 @@ class SynthesisSettings(Settings):
     lexicon_share: float = Field(default=0.15, ge=0.0, le=1.0)
     detector: str = Field(default="mini", description="mini or grounding_dino.")
     detector_model: str | None = None
-    present: float = Field(
-        default=4.0, gt=0.0, description="Strength from which on a thing counts as detected."
+    present: float | None = Field(
+        default=None,
+        gt=0.0,
+        description="Strength from which on a thing counts as detected; None: see next.",
+    )
+    present_quantile: float = Field(
+        default=0.5,
+        ge=0.0,
+        le=1.0,
+        description="Without it: this quantile of what a memory's known referents reach.",
     )
     inpainter: str = Field(default="patchmatch")
     inpainter_model: str | None = Field(default=None, description="LaMa's TorchScript file.")
@@ -86,11 +95,16 @@ def load_detector(settings: SynthesisSettings) -> Detector:
     if settings.detector == "mini":
         from semflip_train.synthesis.detect import MiniDetector
 
-        return MiniDetector(settings.present)
+        return MiniDetector() if settings.present is None else MiniDetector(settings.present)
     if settings.detector == "grounding_dino":
         from semflip_train.synthesis.grounding_dino import GroundingDino
 
-        return GroundingDino(settings.detector_model, settings.present)
+        model = settings.detector_model
+        return (
+            GroundingDino(model)
+            if settings.present is None
+            else GroundingDino(model, settings.present)
+        )
     raise ConfigError(f"unknown detector '{settings.detector}'; known: mini, grounding_dino")
 
 
@@ -178,7 +192,11 @@ class SequenceSynthesis:
     def seen(self) -> SeenMemory:
         """The memory as the detector sees it; pictures are decoded on first use."""
         if self._seen is None:
-            self._seen = SeenMemory(self._frames.views(), self._detector)
+            self._seen = SeenMemory(self._frames.views(), self._detector, self._settings.present)
+            known = [q.referent for q in self._queries if q.referent]
+            if self._settings.present is None and known:
+                reached = [self._seen.strengths(noun_of(name)).max() for name in known]
+                self._seen.present = float(np.quantile(reached, self._settings.present_quantile))
         return self._seen
 
     @property
@@ -214,8 +232,9 @@ class SequenceSynthesis:
         return QuestionPart(tuple(samples), counts)
 
     def _qflips(self, query: Query, rewriter: Rewriter, counts: Counter[str]) -> list[Sample]:
+        here = tuple(sorted({noun_of(q.referent) for q in self._queries if q.referent}))
         requests = [
-            Request(query, strategy, self.elsewhere, number)
+            Request(query, strategy, self.elsewhere, number, here)
             for strategy in self._settings.strategies
             for number in range(self._settings.samples_per_pair)
         ]
@@ -278,6 +297,7 @@ class SequenceSynthesis:
             self._frames.encode_derived,
             self._keyframes,
             self._settings.erase,
+            self.seen.limit,
         )  # fmt: skip
         views = self.seen.views
         erased, problem = eraser.erase(phrase, views)

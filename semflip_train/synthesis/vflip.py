@@ -32,9 +32,9 @@ class EraseSettings(Settings):
 
     Args:
         relative: a frame shows the referent if its strength is at least this share of the best.
-        floor: and at least this share of the detector's own threshold.
+        floor: and at least this share of the threshold of presence.
         grow: the mask is grown by this share of the picture's width on each side.
-        max_frames: most frames, as a share of the memory, that may show it.
+        max_frames: most frames that may show it; more is much work and rarely erased whole.
         max_area: most of a picture that may be erased.
         drop: relative drop of the strength that counts as erased.
         rounds: times that a frame which still shows it is erased again.
@@ -43,7 +43,7 @@ class EraseSettings(Settings):
     relative: float = 0.6
     floor: float = 0.7
     grow: float = 0.02
-    max_frames: float = 0.5
+    max_frames: int = 12
     max_area: float = 0.5
     drop: float = 0.4
     rounds: int = 3
@@ -74,6 +74,7 @@ class Eraser:
     Args:
         encode: features of a picture, as the encoder makes them of stored pictures.
         keyframes: JPEG quality and size, as for any stored frame.
+        present: strength from which on something is taken to be there.
     """
 
     detector: Detector
@@ -81,6 +82,7 @@ class Eraser:
     encode: Callable[[Picture], FrameFeatures]
     keyframes: KeyframeSettings
     settings: EraseSettings
+    present: float
 
     def erase(self, phrase: str, views: Sequence[View]) -> tuple[list[Erased], str | None]:
         """Erase a phrase from every frame that shows it.
@@ -91,11 +93,11 @@ class Eraser:
         found = self.detector.detect(phrase, views)
         strengths = strongest(found)
         best = float(strengths.max(initial=0.0))
-        if best < self.detector.present:
+        if best < self.present:
             return [], NOT_SEEN
-        limit = max(self.settings.relative * best, self.settings.floor * self.detector.present)
+        limit = max(self.settings.relative * best, self.settings.floor * self.present)
         shown = [i for i in range(len(views)) if strengths[i] >= limit]
-        if len(shown) > self.settings.max_frames * len(views):
+        if len(shown) > self.settings.max_frames:
             return [], EVERYWHERE
         erased: list[Erased] = []
         for index in shown:
@@ -144,7 +146,7 @@ class Eraser:
         strengths = strongest(found)
         made: list[Erased] = []
         for index in np.argsort(-strengths, kind="stable"):
-            if len(made) == len(erased) or strengths[index] < self.detector.present:
+            if len(made) == len(erased) or strengths[index] < self.present:
                 break
             area = float(erased[len(made)].mask.mean())
             box = scaled_box(found[index][0].box, area)

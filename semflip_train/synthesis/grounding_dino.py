@@ -1,0 +1,141 @@
+"""Grounding DINO (Liu et al. 2023), tiny or base, through transformers.
+
+Its text is lower-case with a closing dot. One phrase is asked at a time and its own tokens are
+read directly, so that the labels of several phrases cannot merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from semflip_core.encoders.contract import Fingerprint
+from semflip_core.errors import AssetError, MissingExtraError
+from semflip_train.synthesis.detect import Detection, View
+
+DEFAULT_MODEL = "IDEA-Research/grounding-dino-tiny"
+#: Pictures are scaled so that the short side is at most this, the long one at most the other.
+SHORT_SIDE, LONG_SIDE = 800, 1333
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
+
+
+class GroundingDino:
+    """Open-vocabulary detector; strengths are probabilities.
+
+    Args:
+        model: directory or hub id; hub ids are read from the local cache only.
+        present: probability from which on something is taken to be there.
+        device: torch device.
+        batch: pictures at a time.
+    """
+
+    name = "grounding_dino"
+
+    def __init__(
+        self,
+        model: str | None = None,
+        present: float = 0.3,
+        device: str = "cpu",
+        batch: int = 4,
+        short_side: int = SHORT_SIDE,
+    ) -> None:
+        try:
+            import torch
+            from transformers import AutoTokenizer, GroundingDinoForObjectDetection
+        except ImportError as error:
+            raise MissingExtraError("transformers", "train", "Grounding DINO") from error
+        self._torch = torch
+        self._device = device
+        self._present = present
+        self._batch = batch
+        self._short = short_side
+        self._source = model or DEFAULT_MODEL
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                self._source, local_files_only=True
+            )
+            model_class: Any = GroundingDinoForObjectDetection
+            self._model: Any = model_class.from_pretrained(self._source, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise AssetError(
+                f"Grounding DINO cannot be loaded from '{self._source}': {error}; download it "
+                "first and give its directory as synthesis.detector_model, or use detector mini"
+            ) from error
+        self._model.to(device).eval()
+
+    @property
+    def present(self) -> float:
+        """Probability from which on something is taken to be there."""
+        return self._present
+
+    def fingerprint(self) -> Fingerprint:
+        """Everything that changes detections."""
+        return {"name": self.name, "model": self._source, "present": self._present}
+
+    def prompt(self, phrase: str) -> str:
+        """The phrase as the model was trained to read it."""
+        return " ".join(phrase.lower().replace(".", " ").split()) + "."
+
+    def detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
+        """For each view all boxes, strongest first."""
+        found: list[list[Detection]] = []
+        for start in range(0, len(views), self._batch):
+            found += self._detect(phrase, views[start : start + self._batch])
+        return found
+
+    def _detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
+        torch = self._torch
+        text = self._tokenizer([self.prompt(phrase)] * len(views), return_tensors="pt")
+        pixels, mask = self._pixels(views)
+        with torch.inference_mode():
+            output = self._model(
+                pixel_values=torch.from_numpy(pixels).to(self._device),
+                pixel_mask=torch.from_numpy(mask).to(self._device),
+                **{name: value.to(self._device) for name, value in text.items()},
+            )
+        logits = output.logits.float().sigmoid().cpu().numpy()
+        boxes = output.pred_boxes.float().cpu().numpy()
+        words = self._word_positions(text["input_ids"][0].tolist())
+        return [_detections(logits[i][:, words].max(axis=1), boxes[i]) for i in range(len(views))]
+
+    def _word_positions(self, ids: Sequence[int]) -> list[int]:
+        """Positions of the phrase's own tokens: no special ones, no dot."""
+        special = set(self._tokenizer.all_special_ids)
+        dot = self._tokenizer.convert_tokens_to_ids(".")
+        return [i for i, token in enumerate(ids) if token not in special and token != dot] or [0]
+
+    def _pixels(self, views: Sequence[View]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Scaled, normalised and padded to one size, with the mask of what is picture."""
+        import cv2
+
+        scaled = []
+        for view in views:
+            height, width = view.picture.shape[:2]
+            scale = min(self._short / min(height, width), LONG_SIDE / max(height, width))
+            size = (max(1, round(width * scale)), max(1, round(height * scale)))
+            small = cv2.resize(view.picture, size, interpolation=cv2.INTER_LINEAR)
+            scaled.append((small.astype(np.float32) / 255.0 - MEAN) / DEVIATION)
+        sizes = [picture.shape[:2] for picture in scaled]
+        high, wide = max(s[0] for s in sizes), max(s[1] for s in sizes)
+        pixels = np.zeros((len(scaled), 3, high, wide), np.float32)
+        mask = np.zeros((len(scaled), high, wide), np.int64)
+        for i, picture in enumerate(scaled):
+            h, w = picture.shape[:2]
+            pixels[i, :, :h, :w] = picture.transpose(2, 0, 1)
+            mask[i, :h, :w] = 1
+        return pixels, mask
+
+
+def _detections(scores: np.ndarray[Any, Any], boxes: np.ndarray[Any, Any]) -> list[Detection]:
+    """Boxes as centre and size, relative to the unpadded picture -> corner boxes."""
+    found = []
+    for i in np.argsort(-scores, kind="stable"):
+        cx, cy, w, h = (float(v) for v in boxes[i])
+        corners = np.clip([cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2], 0.0, 1.0)
+        x0, y0, x1, y1 = (float(v) for v in corners)
+        if x1 > x0 and y1 > y0:
+            found.append(Detection((x0, y0, x1, y1), float(scores[i])))
+    return found
