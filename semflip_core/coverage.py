@@ -11,7 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from semflip_core.frames import KeyframeRecord
+
+Slots = NDArray[np.intp]
 
 #: Side of the finest cell, metres, and its length where there are no poses, seconds.
 FINEST_M = 0.5
@@ -19,52 +24,52 @@ FINEST_S = 2.0
 HEADINGS = 4
 _LEVELS = 32
 
-ViewCell = tuple[str, str, int, int, int]
+ViewCell = tuple[str, str, int, int, int, int]
 
 
 def view_cell(record: KeyframeRecord, size_m: float, size_s: float, headings: int) -> ViewCell:
-    """The cell of place and heading, or of time, that a view lies in."""
+    """The cell a view lies in: frame, map, segment, column and row or time, heading."""
     pose = record.pose
     if pose is None:
-        return ("", record.map_id, record.segment, math.floor(record.stamp_ns * 1e-9 / size_s), 0)
+        moment = math.floor(record.stamp_ns * 1e-9 / size_s)
+        return ("", record.map_id, record.segment, moment, 0, 0)
     x, y, _ = pose.position
     turn = math.floor(pose.yaw / (2.0 * math.pi) * headings + 0.5) % headings
-    return (
-        pose.frame_id,
-        record.map_id,
-        math.floor(x / size_m),
-        math.floor(y / size_m),
-        turn,
-    )
+    return (pose.frame_id, record.map_id, 0, math.floor(x / size_m), math.floor(y / size_m), turn)
 
 
-def coverage(records: Sequence[KeyframeRecord], count: int) -> tuple[int, ...]:
-    """Ids of at most ``count`` frames that cover the memory, oldest view of each cell.
+def finest_cell(record: KeyframeRecord) -> ViewCell:
+    """The cell that :func:`coverage` starts from."""
+    return view_cell(record, FINEST_M, FINEST_S, HEADINGS)
+
+
+def coverage(ids: Sequence[int], cells: Sequence[ViewCell], count: int) -> tuple[int, ...]:
+    """At most ``count`` keyframes that cover the memory: the oldest view of each cell.
 
     Args:
-        records: by id.
+        ids: of all keyframes, rising.
+        cells: their finest cells, in the same order.
     """
-    if count <= 0 or not records:
+    if count <= 0 or not ids:
         return ()
-    chosen: list[int] = []
-    finer: list[int] = []
+    groups: dict[tuple[str, str, int], int] = {}
+    rows = [(groups.setdefault(cell[:3], len(groups)), *cell[3:]) for cell in cells]
+    numbers = np.array(rows, np.int64)
+    chosen: Slots = np.zeros(0, np.intp)
+    finer: Slots = chosen
     for level in range(_LEVELS):
-        chosen = _oldest_of_each_cell(records, level)
+        chosen = _oldest_of_each_cell(numbers, level)
         if len(chosen) <= count:
             break
         finer = chosen
-    else:
-        return tuple(chosen[:count])
-    taken = set(chosen)
-    spare = [keyframe_id for keyframe_id in finer if keyframe_id not in taken]
-    return tuple(sorted(chosen + spare[: count - len(chosen)]))
+    taken = chosen[:count]
+    spare = finer[~np.isin(finer, taken)][: count - len(taken)]
+    return tuple(ids[slot] for slot in np.sort(np.concatenate([taken, spare])).tolist())
 
 
-def _oldest_of_each_cell(records: Sequence[KeyframeRecord], level: int) -> list[int]:
-    scale = 2.0**level
-    headings = max(1, HEADINGS >> level)
-    seen: dict[ViewCell, int] = {}
-    for record in records:
-        cell = view_cell(record, FINEST_M * scale, FINEST_S * scale, headings)
-        seen.setdefault(cell, record.id)
-    return list(seen.values())
+def _oldest_of_each_cell(numbers: NDArray[np.int64], level: int) -> Slots:
+    """Slots of the first record in each cell, cells ``2 ** level`` times the finest; rising."""
+    coarse = numbers.copy()
+    coarse[:, 1:] >>= level
+    _, first = np.unique(coarse, axis=0, return_index=True)
+    return np.sort(first)

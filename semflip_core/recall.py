@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semflip_core.coverage import ViewCell, coverage, view_cell
+from semflip_core.coverage import ViewCell, coverage, finest_cell, view_cell
 from semflip_core.encoders.contract import Fingerprint, Retriever, Vector, fingerprint_digest
 from semflip_core.errors import EncoderError
 from semflip_core.frames import FrameFeatures, KeyframeRecord
 from semflip_core.memory import VideoMemory
 from semflip_core.poses import angle_between
-from semflip_core.recall_index import Halves, RegionIndex, standing_for
+from semflip_core.recall_index import RegionIndex, Rows, standing_for, subspace
+from semflip_core.recall_names import NAMES
 from semflip_core.settings import RecallSettings
 
 POLICY = "regions, coarse to fine, spread"
@@ -58,14 +59,17 @@ class Recall:
         self._digest = fingerprint_digest(retriever.frame_fingerprint())
         self._index_digest = fingerprint_digest(
             {
-                **retriever.frame_fingerprint(),
+                **retriever.fingerprint(),  # the names' vectors shape the index too
                 "index": VERSION,
                 "index_vectors": self.settings.index_vectors,
+                "index_dimensions": self.settings.index_dimensions,
             }
         )
+        self._basis: Vector | None = None
         self._index: RegionIndex | None = None
         self._records: dict[int, KeyframeRecord] = {}
         self._cells: dict[int, ViewCell] = {}
+        self._finest: dict[int, ViewCell] = {}
         self._prefix: tuple[int, ...] = ()
         self._revision: int | None = None
 
@@ -93,8 +97,10 @@ class Recall:
         for keyframe_id, record in records.items():
             if keyframe_id not in self._records:
                 self._index_frame(record)
-        ordered = [self._records[keyframe_id] for keyframe_id in sorted(self._records)]
-        self._prefix = coverage(ordered, self.settings.prefix_frames)
+        if self.settings.prefix_frames:
+            ids = sorted(self._records)
+            finest = [self._finest[keyframe_id] for keyframe_id in ids]
+            self._prefix = coverage(ids, finest, self.settings.prefix_frames)
         self._revision = revision
 
     def choose(self, question: str) -> RecallChoice:
@@ -111,13 +117,13 @@ class Recall:
                 f"retriever '{self._retriever.name}' gave unusable phrase vectors of shape "
                 f"{phrases.shape}"
             )
-        shortlist = self._shortlist(phrases)
+        shortlist, ordinary = self._shortlist(phrases)
         ranked = self._rank(shortlist, phrases)
-        chosen = self._spread(ranked)
+        chosen = self._spread(ranked, ordinary)
         return RecallChoice(self._by_time(self._prefix), self._by_time(chosen))
 
     def _forget(self, keyframe_id: int) -> None:
-        del self._records[keyframe_id], self._cells[keyframe_id]
+        del self._records[keyframe_id], self._cells[keyframe_id], self._finest[keyframe_id]
         if self._index is not None:
             self._index.remove(keyframe_id)
 
@@ -127,19 +133,28 @@ class Recall:
         except KeyError:
             return  # evicted meanwhile; the next refresh sees that too
         if self._index is None:
-            self._index = RegionIndex(rows.shape[1], self.settings.index_vectors)
+            self._index = RegionIndex(self._search_basis(), self.settings.index_vectors)
         self._index.add(record.id, rows)
         self._records[record.id] = record
+        self._finest[record.id] = finest_cell(record)
         settings = self.settings
         self._cells[record.id] = view_cell(
             record, settings.spread_m, settings.spread_s, settings.spread_headings
         )
 
-    def _rows(self, keyframe_id: int) -> Halves:
+    def _search_basis(self) -> Vector:
+        """The subspace that is searched; a function of the retriever alone."""
+        if self._basis is None:
+            names = [np.asarray(self._retriever.phrase_vectors(name))[0] for name in NAMES]
+            self._basis = subspace(np.stack(names), self.settings.index_dimensions)
+        return self._basis
+
+    def _rows(self, keyframe_id: int) -> Rows:
         stored = self._memory.features(keyframe_id, self._index_digest)
         if stored is not None and "rows" in stored.arrays:
-            return np.asarray(stored.arrays["rows"], np.float16)
-        rows = standing_for(self._regions(keyframe_id), self.settings.index_vectors)
+            return np.asarray(stored.arrays["rows"], np.int8)
+        regions = self._regions(keyframe_id)
+        rows = standing_for(regions, self._search_basis(), self.settings.index_vectors)
         if not self._memory.read_only:
             self._memory.put_features(
                 keyframe_id, self._index_digest, FrameFeatures({"rows": rows})
@@ -168,8 +183,8 @@ class Recall:
         context = scores[:, 1:].sum(axis=1) / np.float32(scores.shape[1] - 1)
         return np.asarray((1 - share) * target + share * context, np.float32)
 
-    def _shortlist(self, phrases: Vector) -> list[int]:
-        """The best frames by the index, not too many of one place."""
+    def _shortlist(self, phrases: Vector) -> tuple[list[int], float]:
+        """The best frames by the index, not too many of one view first; and an ordinary score."""
         assert self._index is not None
         ids, scores = self._index.scores(phrases)
         combined = self._combined(scores)
@@ -178,17 +193,21 @@ class Recall:
         reach = min(len(ids), 8 * length + len(prefix))
         least = np.partition(combined, len(ids) - reach)[len(ids) - reach]
         near = combined >= least
-        ids, combined = ids[near], combined[near]
-        order = ids[np.lexsort((ids, -combined))].tolist()
+        order = ids[near][np.lexsort((ids[near], -combined[near]))].tolist()
         order = [keyframe_id for keyframe_id in order if keyframe_id not in prefix]
+        first, rest = self._uncrowded(order)
+        return (first + rest)[:length], float(np.median(combined))
+
+    def _uncrowded(self, order: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The first few of each view, and the rest, both in the order given."""
         crowd: Counter[ViewCell] = Counter()
         first: list[int] = []
         rest: list[int] = []
         for keyframe_id in order:
-            crowd[self._cells[keyframe_id]] += 1
-            crowded = crowd[self._cells[keyframe_id]] > self.settings.per_view
-            (rest if crowded else first).append(keyframe_id)
-        return (first + rest)[:length]
+            cell = self._cells[keyframe_id]
+            crowd[cell] += 1
+            (first if crowd[cell] <= self.settings.per_view else rest).append(keyframe_id)
+        return first, rest
 
     def _rank(self, shortlist: Sequence[int], phrases: Vector) -> list[tuple[float, int]]:
         """Scores by all regions of each frame, best first, ties by id."""
@@ -202,24 +221,36 @@ class Recall:
             ranked.append((round(float(self._combined(best)[0]), 6), keyframe_id))
         return sorted(ranked, key=lambda item: (-item[0], item[1]))
 
-    def _spread(self, ranked: Sequence[tuple[float, int]]) -> list[int]:
-        """Greedy choice: a frame near chosen ones needs a better score (maximal marginal relevance,
-        Carbonell and Goldstein 1998)."""
+    def _spread(self, ranked: Sequence[tuple[float, int]], ordinary: float) -> list[int]:
+        """Greedy choice in which frames near chosen ones need a better score.
+
+        Maximal marginal relevance (Carbonell and Goldstein 1998), in units of how far the best
+        frame stands out from an ordinary one; one view gives way when it has given its few.
+        """
         if not ranked:
             return []
+        best = ranked[0][0]
+        weight = self.settings.spread_weight * max(best - ordinary, 0.1 * abs(best))
         scores = {keyframe_id: score for score, keyframe_id in ranked}
-        weight = self.settings.spread_weight * (ranked[0][0] - ranked[-1][0])
         crowding = dict.fromkeys(scores, 0.0)
+        views: Counter[ViewCell] = Counter()
         chosen: list[int] = []
+
+        def worth(keyframe_id: int) -> tuple[bool, float, int]:
+            crowded = views[self._cells[keyframe_id]] >= self.settings.per_view
+            value = scores[keyframe_id] - weight * crowding[keyframe_id]
+            return (not crowded, value, -keyframe_id)
+
         while crowding and len(chosen) < self.settings.recalled_frames:
-            best = max(crowding, key=lambda i: (scores[i] - weight * crowding[i], -i))
-            chosen.append(best)
-            del crowding[best]
+            chosen.append(max(crowding, key=worth))
+            del crowding[chosen[-1]]
+            views[self._cells[chosen[-1]]] += 1
             for other in list(crowding):
-                if self._too_soon(best, other):
+                if self._too_soon(chosen[-1], other):
                     del crowding[other]
                 else:
-                    crowding[other] = max(crowding[other], self._nearness(best, other))
+                    near = self._nearness(chosen[-1], other)
+                    crowding[other] = max(crowding[other], near)
         return chosen
 
     def _too_soon(self, a: int, b: int) -> bool:

@@ -114,10 +114,13 @@ class RecallSettings(Settings):
         default=0.0, ge=0.0, description="Recalled frames are at least this far apart in time; s."
     )
     index_vectors: int = Field(
-        default=6, ge=1, le=64, description="Region vectors that stand for a frame in the index."
+        default=24, ge=1, le=128, description="Centres that stand for a frame in the index."
+    )
+    index_dimensions: int = Field(
+        default=64, ge=8, description="Dimensions that the index searches in."
     )
     shortlist: int = Field(
-        default=64, ge=1, description="Frames whose every region is compared with the question."
+        default=96, ge=1, description="Frames whose every region is compared with the question."
     )
     per_view: int = Field(
         default=3, ge=1, description="Frames of one view in the shortlist before others go first."
