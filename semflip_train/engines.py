@@ -1,8 +1,11 @@
-"""Where units of work run: here, one after the other, or on a Ray cluster with the same result."""
+"""Where units of work run: on this machine, or on a Ray cluster, with the same result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from typing import Any, Protocol
 
 from semflip_core.errors import ConfigError, MissingExtraError, SemflipError
@@ -27,20 +30,42 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """One unit after the other in this process."""
+    """Units on this machine: in this process, or in several.
+
+    Args:
+        workers: processes; 1 works in this one.
+    """
 
     name = "local"
+
+    def __init__(self, workers: int = 1) -> None:
+        self._workers = max(1, workers)
 
     def map(
         self, unit: Unit, root: str, items: Sequence[str], progress: Progress | None
     ) -> list[dict[str, Any]]:
         """See :class:`Engine`."""
-        results = []
-        for number, item in enumerate(items, start=1):
-            results.append(unit(root, item, progress))
-            if progress is not None:
-                progress("sequences", number, len(items))
-        return results
+        if self._workers == 1 or len(items) < 2:
+            results = []
+            for number, item in enumerate(items, start=1):
+                results.append(unit(root, item, progress))
+                if progress is not None:
+                    progress("sequences", number, len(items))
+            return results
+        with ProcessPoolExecutor(self._workers, mp_context=get_context("spawn")) as pool:
+            waiting = {pool.submit(unit, root, item): item for item in items}
+            done: dict[str, dict[str, Any]] = {}
+            for future in as_completed(waiting):
+                try:
+                    done[waiting[future]] = future.result()
+                except BrokenProcessPool as error:
+                    raise EngineError(
+                        f"a worker process died at '{waiting[future]}'; what was done is kept, "
+                        "start the same command again (with fewer --workers if memory is short)"
+                    ) from error
+                if progress is not None:
+                    progress("sequences", len(done), len(items))
+        return [done[item] for item in items]
 
 
 class RayEngine:
@@ -117,7 +142,7 @@ def load_engine(name: str, **options: Any) -> Engine:
         ConfigError: the name is unknown.
     """
     if name == "local":
-        return LocalEngine()
+        return LocalEngine(options.get("workers") or 1)
     if name == "ray":
         return RayEngine(**options)
     raise ConfigError(f"unknown engine '{name}'; known: local, ray")

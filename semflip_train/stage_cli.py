@@ -13,7 +13,7 @@ RunFolder = Annotated[Path, typer.Argument(help="Run directory.")]
 EngineName = Annotated[str, typer.Option(help="local, or ray for a cluster.")]
 Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
 Gpus = Annotated[float, typer.Option(help="GPUs of one unit of work; a fraction shares one.")]
-Workers = Annotated[int | None, typer.Option(help="Local Ray workers to start.")]
+Workers = Annotated[int | None, typer.Option(help="Processes on this machine.")]
 
 
 def _engine(name: str, address: str | None, gpus: float, workers: int | None) -> Any:
@@ -21,7 +21,7 @@ def _engine(name: str, address: str | None, gpus: float, workers: int | None) ->
 
     if name == "ray":
         return load_engine("ray", address=address, gpus=gpus, workers=workers)
-    return load_engine(name)
+    return load_engine(name, workers=workers)
 
 
 def synth(
