@@ -65,9 +65,17 @@ class PlainQwen:
         with torch.inference_mode():
             return self.model.model(**self.inputs(question, frames), use_cache=False, **options)
 
-    def embedding(self, question: str, frames: Sequence[MemoryFrame]) -> Any:
+    def final_state(self, inputs: dict[str, Any]) -> Any:
         """``(hidden,)`` float32 final state of the last token."""
-        return self.forward(question, frames).last_hidden_state[0, -1].float().numpy()
+        import torch
+
+        with torch.inference_mode():
+            output = self.model.model(**inputs, use_cache=False)
+        return output.last_hidden_state[0, -1].float().numpy()
+
+    def embedding(self, question: str, frames: Sequence[MemoryFrame]) -> Any:
+        """:meth:`final_state` of a question and frames."""
+        return self.final_state(self.inputs(question, frames))
 
 
 def scene(seed: int, height: int = 120, width: int = 160) -> Picture:

@@ -81,11 +81,11 @@ BENCHMARK = Size(
     layers=8,
     heads=8,
     key_heads=4,
-    intermediate=1536,
+    intermediate=1024,
     vision_hidden=512,
     vision_layers=8,
     vision_heads=8,
-    vision_intermediate=1536,
+    vision_intermediate=1024,
     words=2000,
     shard="40MB",
 )

@@ -64,8 +64,8 @@ def load_checkpoint(settings: QwenSettings) -> Checkpoint:
     with ThreadPoolExecutor(1) as beside:
         weights = beside.submit(weight_digest, shards)
         model = _load_model(folder, settings, config)
-        tokenizer = _load_tokenizer(folder)
-        processor = _load_processor(folder, settings)
+        tokenizer = load_tokenizer(folder)
+        processor = load_processor(folder, settings)
         digests = {
             "weights": weights.result(),
             "config": _digest((folder / "config.json").read_bytes()),
@@ -250,7 +250,7 @@ def _dtype(name: str, *, quantised: bool) -> torch.dtype:
     return result
 
 
-def _load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
@@ -262,7 +262,7 @@ def _load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def _load_processor(folder: Path, settings: QwenSettings) -> Any:
+def load_processor(folder: Path, settings: QwenSettings) -> Any:
     """The picture processor on Pillow: torchvision's gives other pixels, and need not be there."""
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
