@@ -20,8 +20,6 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage
 
 from semflip_core.bags import memory_from_bag, open_bag
-from semflip_core.decision import Verdict
-from semflip_core.loading import load_agent
 from semflip_core.memory import VideoMemory
 from semflip_core.settings import KeyframeSettings
 from semflip_ros.messages import decision_from, to_nanoseconds
@@ -54,33 +52,44 @@ def into(namespace: str) -> tuple[str, ...]:
     return (f"{IMAGE}:={namespace}/image/compressed", f"{ODOMETRY}:={namespace}/odom")
 
 
-def test_live_and_offline_keep_the_same_frames_and_decide_the_same(
-    tmp_path, drive, colour_gate_file
+def offline_answers(folder, source: str, path, gate, questions) -> list[dict]:
+    """What ``semflip ask --json`` says, in a process of its own."""
+    arguments = ["ask", source, str(path), "--encoder", COLOURS_ENCODER, "--gate", str(gate)]
+    client = Process(
+        "semflip_train.cli", [*arguments, "--json", *questions], folder / f"{source}.log"
+    )
+    assert client.child.wait(60) == 0, client.text()
+    return [json.loads(line) for line in client.text().splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize("source", ["--bag", "--memory"])
+def test_semflip_ask_and_the_live_node_say_the_same(
+    tmp_path, drive, colour_gate_file, source
 ) -> None:
+    """Over the recording itself, and over the memory that the node stored."""
     questions = ("Where is the green thing?", "Where is the yellow thing?", "Where is the red one?")
     file = tmp_path / "memory.db"
-    settings = KeyframeSettings(min_interval_s=0.0)
-    with (
-        VideoMemory() as offline,
-        active_robot(tmp_path, colour_gate_file, memory_path=file, map_id="bag") as (_, robot),
-    ):
-        memory_from_bag(drive, offline, keyframes=settings, map_id="bag")
+    settings = {"memory_path": file, "map_id": "bag", "keyframes__min_interval_s": 0.2}
+    with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
         player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=20.0, clock="none")
         assert player.child.wait(30) == 0, player.text()
-        robot.wait_for_keyframes(len(offline))
-        live = [decision_from(robot.ask(text)) for text in questions]
-        agent = load_agent(offline, encoder=COLOURS_ENCODER, gate=colour_gate_file, map_id="bag")
-        for text, said in zip(questions, live, strict=True):
-            same = agent.ask(text)
-            assert same.verdict is said.verdict
-            assert same.score == pytest.approx(said.score, abs=1e-5)
-            assert same.goal == said.goal
-            assert [e.stamp_ns for e in same.evidence] == [e.stamp_ns for e in said.evidence]
-        agent.close()
-        assert {said.verdict for said in live} == {Verdict.ANSWER, Verdict.REFUSE}
-        kept = [(r.stamp_ns, r.pose) for r in offline.records()]
+        with VideoMemory() as expected:
+            memory_from_bag(drive, expected, keyframes=KeyframeSettings(), map_id="bag")
+            robot.wait_for_keyframes(len(expected))
+            kept = [(record.stamp_ns, record.pose) for record in expected.records()]
+        live = [decision_from(robot.ask(text)).to_json() for text in questions]
     with VideoMemory(file) as memory:
-        assert [(r.stamp_ns, r.pose) for r in memory.records()] == kept
+        assert [(record.stamp_ns, record.pose) for record in memory.records()] == kept
+    path = drive if source == "--bag" else file
+    offline = offline_answers(tmp_path, source, path, colour_gate_file, questions)
+    assert {said["verdict"] for said in live} == {"answer", "refuse"}
+    for said, same in zip(live, offline, strict=True):
+        assert same["score"] == pytest.approx(said["score"], abs=1e-5)
+        for field in ("question", "verdict", "gate_verdict", "reason", "goal", "statement"):
+            assert same[field] == said[field], field
+        assert [e["stamp_ns"] for e in same["evidence"]] == [
+            e["stamp_ns"] for e in said["evidence"]
+        ]
 
 
 class Listener:
