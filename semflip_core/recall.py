@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from semflip_core.coverage import ViewCell, coverage, finest_cell, view_cell
-from semflip_core.encoders.contract import Fingerprint, Retriever, Vector, fingerprint_digest
+from semflip_core.encoders.contract import (
+    Fingerprint,
+    NamingRetriever,
+    Retriever,
+    Vector,
+    fingerprint_digest,
+)
 from semflip_core.errors import EncoderError
 from semflip_core.frames import FrameFeatures, KeyframeRecord
 from semflip_core.memory import VideoMemory
@@ -145,8 +151,11 @@ class Recall:
     def _search_basis(self) -> Vector:
         """The subspace that is searched; a function of the retriever alone."""
         if self._basis is None:
-            names = [np.asarray(self._retriever.phrase_vectors(name))[0] for name in NAMES]
-            self._basis = subspace(np.stack(names), self.settings.index_dimensions)
+            if isinstance(self._retriever, NamingRetriever):
+                names = self._retriever.name_vectors(NAMES)
+            else:
+                names = np.stack([self._retriever.phrase_vectors(name)[0] for name in NAMES])
+            self._basis = subspace(names, self.settings.index_dimensions)
         return self._basis
 
     def _rows(self, keyframe_id: int) -> Rows:

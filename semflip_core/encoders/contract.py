@@ -136,3 +136,14 @@ class Retriever(Protocol):
 
     def close(self) -> None:
         """Release memory and device."""
+
+
+@runtime_checkable
+class NamingRetriever(Retriever, Protocol):
+    """A retriever that can turn many names into vectors at once, without reading them as questions.
+
+    Recall asks about two hundred names when it starts; one by one they may take seconds.
+    """
+
+    def name_vectors(self, names: Sequence[str]) -> Vector:
+        """``(names, dim)`` unit vectors, as the target of :meth:`phrase_vectors` would have."""

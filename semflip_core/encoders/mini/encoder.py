@@ -143,6 +143,10 @@ class MiniEncoder:
         parsed = self._parser.parse(question)
         return self._weights.centred(self._text.vectors(p.text for p in parsed.phrases))
 
+    def name_vectors(self, names: Sequence[str]) -> Vector:
+        """``(names, 384)`` unit vectors of names, many at once."""
+        return self._weights.centred(self._text.bulk_vectors(names))
+
     def close(self) -> None:
         """Release the networks."""
         del self._backbone, self._text, self._parser
