@@ -27,6 +27,7 @@ app = typer.Typer(
 #: Modules of other parts that bring a command of their own: ``register(app)`` adds it.
 PARTS = (
     "semflip_train.stage_cli",
+    "semflip_train.import_cli",
     "semflip_train.simulation.cli",
     "semflip_train.memory_cli",
     "semflip_train.doctor",
