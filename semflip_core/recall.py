@@ -54,6 +54,10 @@ class Recall:
         memory: may be written by others meanwhile.
         retriever: turns pictures into region vectors and questions into phrase vectors.
         settings: how many frames, and how they are chosen.
+
+    Attributes:
+        digest: under which the memory holds the retriever's features.
+        index_digest: under which it holds what stands for each frame in the index.
     """
 
     def __init__(
@@ -62,8 +66,8 @@ class Recall:
         self.settings = settings or RecallSettings()
         self._memory = memory
         self._retriever = retriever
-        self._digest = fingerprint_digest(retriever.frame_fingerprint())
-        self._index_digest = fingerprint_digest(
+        self.digest = fingerprint_digest(retriever.frame_fingerprint())
+        self.index_digest = fingerprint_digest(
             {
                 **retriever.fingerprint(),  # the names' vectors shape the index too
                 "index": VERSION,
@@ -87,6 +91,11 @@ class Recall:
     def nbytes(self) -> int:
         """RAM that the index takes."""
         return self._index.nbytes if self._index else 0
+
+    @property
+    def prefix(self) -> tuple[int, ...]:
+        """Frames that every question sees, by time, as of the last :meth:`refresh`."""
+        return self._by_time(self._prefix)
 
     def refresh(self) -> None:
         """Index what is new in the memory and forget what is gone.
@@ -115,18 +124,26 @@ class Recall:
         Raises:
             EncoderError: the retriever gave no phrase vectors.
         """
-        if self._index is None or not self._records:
+        if not self._records:
             return RecallChoice((), ())
+        phrases = self._phrases(question)
+        shortlist, ordinary = self._search(phrases)
+        ranked = self._rank(shortlist, phrases)
+        chosen = self._spread(ranked, ordinary)
+        return RecallChoice(self._by_time(self._prefix), self._by_time(chosen))
+
+    def shortlist(self, question: str) -> list[int]:
+        """The coarse half of :meth:`choose`: frames whose every region would be compared."""
+        return self._search(self._phrases(question))[0] if self._records else []
+
+    def _phrases(self, question: str) -> Vector:
         phrases = np.asarray(self._retriever.phrase_vectors(question), np.float32)
         if phrases.ndim != 2 or not len(phrases) or not np.isfinite(phrases).all():
             raise EncoderError(
                 f"retriever '{self._retriever.name}' gave unusable phrase vectors of shape "
                 f"{phrases.shape}"
             )
-        shortlist, ordinary = self._shortlist(phrases)
-        ranked = self._rank(shortlist, phrases)
-        chosen = self._spread(ranked, ordinary)
-        return RecallChoice(self._by_time(self._prefix), self._by_time(chosen))
+        return phrases
 
     def _forget(self, keyframe_id: int) -> None:
         del self._records[keyframe_id], self._cells[keyframe_id], self._finest[keyframe_id]
@@ -159,20 +176,18 @@ class Recall:
         return self._basis
 
     def _rows(self, keyframe_id: int) -> Rows:
-        stored = self._memory.features(keyframe_id, self._index_digest)
+        stored = self._memory.features(keyframe_id, self.index_digest)
         if stored is not None and "rows" in stored.arrays:
             return np.asarray(stored.arrays["rows"], np.int8)
         regions = self._regions(keyframe_id)
         rows = standing_for(regions, self._search_basis(), self.settings.index_vectors)
         if not self._memory.read_only:
-            self._memory.put_features(
-                keyframe_id, self._index_digest, FrameFeatures({"rows": rows})
-            )
+            self._memory.put_features(keyframe_id, self.index_digest, FrameFeatures({"rows": rows}))
         return rows
 
     def _regions(self, keyframe_id: int) -> Vector:
         """All region vectors of a keyframe; made again from its picture where evicted."""
-        features = self._memory.features(keyframe_id, self._digest)
+        features = self._memory.features(keyframe_id, self.digest)
         if features is None:
             features = self._retriever.encode_frame(self._memory.picture(keyframe_id))
         regions = np.asarray(self._retriever.region_vectors(features), np.float32)
@@ -192,7 +207,7 @@ class Recall:
         context = scores[:, 1:].sum(axis=1) / np.float32(scores.shape[1] - 1)
         return np.asarray((1 - share) * target + share * context, np.float32)
 
-    def _shortlist(self, phrases: Vector) -> tuple[list[int], float]:
+    def _search(self, phrases: Vector) -> tuple[list[int], float]:
         """The best frames by the index, not too many of one view first; and an ordinary score."""
         assert self._index is not None
         ids, scores = self._index.scores(phrases)
