@@ -58,7 +58,7 @@ class DemoSettings(Settings):
     start_s: float = Field(60.0, gt=0.0, description="Longest that a lifecycle step may take; s.")
     store_s: float = Field(10.0, gt=0.0, description="Longest until the last frame is stored; s.")
     encode_s: float = Field(240.0, gt=0.0, description="Longest until all frames are encoded; s.")
-    answer_s: float = Field(30.0, gt=0.0, description="Deadline of a question; s.")
+    answer_s: float = Field(60.0, gt=0.0, description="Deadline of a question; s.")
 
 
 class DemoError(SemflipError):
@@ -66,7 +66,7 @@ class DemoError(SemflipError):
 
 
 class Demo:
-    """One run of the demo.
+    """One run of the demo, in the ROS domain of this process' environment.
 
     Args:
         settings: what is played and asked.
@@ -100,24 +100,19 @@ class Demo:
         """
         if lack := shared_memory.lack_of_room():
             raise DemoError(lack)
-        domain = OwnDomain()
-        environment = os.environ | local_environment(
-            domain.id, ROOT / "config" / "dds_loopback.xml"
-        )
-        environment["ROS_LOG_DIR"] = str(self._work / "ros_log")
-        os.environ.update(environment)
+        environment = os.environ | {"ROS_LOG_DIR": str(self._work / "ros_log")}
         try:
-            with self._node(environment), Observer() as observer:
+            with self._node(environment) as node, Observer() as observer:
                 self._told("configuring the refusal node", lambda: observer.configure(self._limit))
                 self._told("activating it (encoder, gate)", lambda: observer.activate(self._limit))
                 self._replay(environment)
                 faults = self._check_keyframes(observer)
-                self._wait_for_features()
+                self._wait_for_features(node)
                 decisions = self._ask(environment)
+                check_alive(node)
                 faults += self._check_published(observer, decisions)
                 self._told("deactivating it", lambda: observer.deactivate(self._limit))
         finally:
-            domain.release()
             shared_memory.sweep()
         results = self._judge(decisions)
         self._console.print(results_table(self._dataset, results))
@@ -161,9 +156,7 @@ class Demo:
                 yield node
             except (SemflipError, TimeoutError) as error:
                 raise DemoError(f"{error}\nthe node's last words:\n{node.tail()}") from error
-            code = node.poll()
-            if code is not None:
-                raise DemoError(f"the node ended by itself (exit {code}):\n{node.tail()}")
+            check_alive(node)
             if code := node.stop():
                 raise DemoError(f"the node did not end in order (exit {code}):\n{node.tail()}")
 
@@ -210,7 +203,7 @@ class Demo:
         with VideoMemory(self._memory_file, read_only=True) as memory:
             return memory.records()
 
-    def _wait_for_features(self) -> None:
+    def _wait_for_features(self, node: Program) -> None:
         until = time.monotonic() + self._settings.encode_s
         columns = TextColumn("  encoding them"), BarColumn(), TimeElapsedColumn()
         with Progress(*columns, console=self._console) as bar:
@@ -279,6 +272,16 @@ class Demo:
             poses = base_poses(self._recording, self._pose_topic)
             write_overview(self._out / "overview.png", poses, memory.records(), asked)
         self._console.print(f"pictures of the evidence: {self._out}/ (overview.png shows all)")
+
+
+def check_alive(node: Program) -> None:
+    """See that the node still runs.
+
+    Raises:
+        DemoError: it ended by itself.
+    """
+    if (code := node.poll()) is not None:
+        raise DemoError(f"the node ended by itself (exit {code}):\n{node.tail()}")
 
 
 def program(name: str) -> str:
@@ -353,6 +356,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console(highlight=False)
     began = time.monotonic()
+    domain = OwnDomain()
+    os.environ.update(local_environment(domain.id, ROOT / "config" / "dds_loopback.xml"))
     with tempfile.TemporaryDirectory(prefix="semflip_demo_") as work:
         try:
             settings = read_settings_file(DemoSettings, options.config)
