@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semflip_core.frames import FrameFeatures
-from semflip_train.synthesis.detect import Array, Detector, View, distinct_count, strongest
+from semflip_train.synthesis.detect import Array, Detector, View, distinct_count
 from semflip_train.synthesis.qflip import Proposal
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class SeenMemory:
     def strengths(self, phrase: str) -> Array:
         """``(frames,)`` best strength of the phrase in each frame."""
         if phrase not in self._strengths:
-            self._strengths[phrase] = strongest(self.detector.detect(phrase, self.views))
+            self._strengths[phrase] = self.detector.strengths(phrase, self.views)
         return self._strengths[phrase]
 
     def found(self, phrase: str) -> bool:

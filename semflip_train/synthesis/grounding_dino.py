@@ -13,7 +13,7 @@ import numpy as np
 
 from semflip_core.encoders.contract import Fingerprint
 from semflip_core.errors import AssetError, MissingExtraError
-from semflip_train.synthesis.detect import Detection, View
+from semflip_train.synthesis.detect import Array, Detection, View, strongest
 
 DEFAULT_MODEL = "IDEA-Research/grounding-dino-tiny"
 #: Pictures are scaled so that the short side is at most this, the long one at most the other.
@@ -85,6 +85,10 @@ class GroundingDino:
         for start in range(0, len(views), self._batch):
             found += self._detect(phrase, views[start : start + self._batch])
         return found
+
+    def strengths(self, phrase: str, views: Sequence[View]) -> Array:
+        """Best probability of each view."""
+        return strongest(self.detect(phrase, views))
 
     def _detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
         torch = self._torch

@@ -15,7 +15,7 @@ import numpy as np
 
 from semflip_core.frames import FrameFeatures, Picture
 from semflip_core.settings import KeyframeSettings, Settings
-from semflip_train.synthesis.detect import Detection, Detector, View, box_overlap, strongest
+from semflip_train.synthesis.detect import Box, Detection, Detector, View, box_overlap
 from semflip_train.synthesis.inpaint import Inpainter, Mask
 
 NOT_SEEN = "referent not detected"
@@ -23,8 +23,6 @@ EVERYWHERE = "detected in too many frames"
 TOO_LARGE = "mask too large"
 STILL_SEEN = "still detected after erasing"
 NO_SHAM = "no other object to erase as a sham"
-
-Box = tuple[float, float, float, float]
 
 
 class EraseSettings(Settings):
@@ -90,8 +88,7 @@ class Eraser:
         Returns:
             The changed frames, and the reason to drop the sample, or None.
         """
-        found = self.detector.detect(phrase, views)
-        strengths = strongest(found)
+        strengths = self.detector.strengths(phrase, views)
         best = float(strengths.max(initial=0.0))
         if best < self.present:
             return [], NOT_SEEN
@@ -112,7 +109,7 @@ class Eraser:
     ) -> tuple[Erased | None, str | None]:
         picture, features = view.picture, view.features
         mask = np.zeros(picture.shape[:2], dtype=bool)
-        before = float(strongest(self.detector.detect(phrase, [view]))[0])
+        before = float(self.detector.strengths(phrase, [view])[0])
         target = min(limit, (1.0 - self.settings.drop) * before)
         for _ in range(self.settings.rounds):
             detections = self.detector.detect(phrase, [View(picture, features)])[0]
@@ -123,7 +120,7 @@ class Eraser:
                 return None, TOO_LARGE
             jpeg, picture = self.stored(self.inpainter.fill(view.picture, mask))
             features = self.encode(picture)
-            after = float(strongest(self.detector.detect(phrase, [View(picture, features)]))[0])
+            after = float(self.detector.strengths(phrase, [View(picture, features)])[0])
             if after < target:
                 return Erased(index, jpeg, mask, before, after), None
         return None, STILL_SEEN
@@ -141,21 +138,20 @@ class Eraser:
         Returns:
             The changed frames and None, or the reason why there is no sham.
         """
-        found = self.detector.detect(other, views)
-        referents = self.detector.detect(referent, views)
-        strengths = strongest(found)
+        strengths = self.detector.strengths(other, views)
         made: list[Erased] = []
         for index in np.argsort(-strengths, kind="stable"):
             if len(made) == len(erased) or strengths[index] < self.present:
                 break
-            area = float(erased[len(made)].mask.mean())
-            box = scaled_box(found[index][0].box, area)
-            if any(box_overlap(box, d.box) > 0.0 for d in referents[index][:3]):
-                continue
             view = views[index]
+            shown = self.detector.detect(other, [view])[0]
+            box = scaled_box(shown[0].box, float(erased[len(made)].mask.mean()))
+            own = self.detector.detect(referent, [view])[0]
+            if any(box_overlap(box, d.box) > 0.0 for d in own[:3]):
+                continue
             mask = box_mask(box, view.picture.shape[:2], 0.0)
             jpeg, picture = self.stored(self.inpainter.fill(view.picture, mask))
-            after = strongest(self.detector.detect(other, [View(picture, self.encode(picture))]))
+            after = self.detector.strengths(other, [View(picture, self.encode(picture))])
             before = float(strengths[index])
             made.append(Erased(int(index), jpeg, mask, before, float(after[0])))
         if not made:
