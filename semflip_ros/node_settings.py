@@ -48,7 +48,9 @@ class NodeSettings(Settings):
     image_reliability: Reliability = Field(
         default="best_effort", description="Reliability asked of the camera's publisher."
     )
-    image_depth: int = Field(default=10, ge=1, le=1000, description="Images the middleware keeps.")
+    image_depth: int = Field(
+        default=30, ge=1, le=1000, description="Images the middleware keeps while the node is busy."
+    )
     image_backlog_bytes: int = Field(
         default=268_435_456,
         ge=1_000_000,

@@ -50,7 +50,7 @@ def main(namespace: str, frames: int, hz: float) -> None:
     """Send the frames in real time, stamped with the wall clock."""
     rclpy.init()
     node = Node("camera", namespace=namespace)
-    best_effort = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
+    best_effort = QoSProfile(depth=30, reliability=ReliabilityPolicy.BEST_EFFORT)
     images = node.create_publisher(Image, "image", best_effort)
     poses = node.create_publisher(Odometry, "odom", 100)
     red, grey = picture(True), picture(False)
