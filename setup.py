@@ -130,7 +130,7 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=["semflip_*"]),
     package_data={
-        "": ["py.typed", "weights/*", "data/*", "*.json", "*.yaml", "*.txt"],
+        "": ["py.typed", "weights/*", "data/*", "prompts/*", "*.json", "*.yaml", "*.txt"],
     },
     install_requires=BASE,
     extras_require={
