@@ -17,10 +17,12 @@ from semflip_core.encoders.contract import (
     Encoder,
     Fingerprint,
     JointEmbedding,
+    PreparingEncoder,
     Retriever,
     fingerprint_digest,
 )
-from semflip_core.errors import ConfigError, MemoryFileError, QuestionError
+from semflip_core.errors import CancelledError, ConfigError, MemoryFileError, QuestionError
+from semflip_core.feature_cache import FeatureCache
 from semflip_core.frames import FrameFeatures, MemoryFrame
 from semflip_core.gate import Gate, valid_threshold
 from semflip_core.locate import choose_goal, has_peak, rank_evidence
@@ -117,6 +119,7 @@ class RefusalAgent:
         self.global_frame = global_frame
         self.map_id = map_id
         self._threshold = threshold
+        self._kept_features = FeatureCache()
         self._encoder_digest = fingerprint_digest(encoder.frame_fingerprint())
         self._retriever_digest = fingerprint_digest(retriever.frame_fingerprint())
         if gate is not None:
@@ -171,10 +174,26 @@ class RefusalAgent:
                 done += 1
         return done
 
-    def embed(self, question: str) -> Embedded:
+    def read_ahead(self, cancelled: Callable[[], bool] | None = None) -> None:
+        """Let the encoder read the frames that every question sees, while nobody asks.
+
+        Raises:
+            EncoderError: the encoder failed.
+        """
+        if not isinstance(self.encoder, PreparingEncoder):
+            return
+        self.recall.refresh()
+        try:
+            frames = [self._memory_frame(keyframe_id, True) for keyframe_id in self.recall.prefix]
+        except KeyError:
+            return  # one was evicted meanwhile; the next question reads for itself
+        self.encoder.prepare(frames, cancelled=cancelled)
+
+    def embed(self, question: str, cancelled: Callable[[], bool] | None = None) -> Embedded:
         """Recall frames for a cleaned question and embed both; offline features use this too.
 
         Raises:
+            CancelledError: ``cancelled`` became true while frames were read.
             EncoderError: the encoder failed or broke its contract.
             MemoryFileError: the memory is empty, or changed too fast to be read.
         """
@@ -184,6 +203,9 @@ class RefusalAgent:
         with _timed(timings, "recall"):
             frames = self._recalled(question)
         with _timed(timings, "encode"):
+            reader = self.encoder if isinstance(self.encoder, PreparingEncoder) else None
+            if reader is not None and not reader.prepare(frames, cancelled=cancelled):
+                raise CancelledError("cancelled while frames were read")
             joint = self.encoder.encode(question, frames)
         joint.check(self.encoder.dimension, len(frames))
         return Embedded(frames, joint, timings)
@@ -210,12 +232,14 @@ class RefusalAgent:
         return MemoryFrame(record, features, lambda: self.memory.picture(keyframe_id), prefix)
 
     def _features(self, keyframe_id: int) -> FrameFeatures:
+        kept = self._kept_features.get(keyframe_id)
+        if kept is not None:
+            return kept
         stored = self.memory.features(keyframe_id, self._encoder_digest)
-        if stored is not None:
-            return stored
-        made = self.encoder.encode_frame(self.memory.picture(keyframe_id))
-        self.memory.put_features(keyframe_id, self._encoder_digest, made)
-        return made
+        if stored is None:
+            stored = self.encoder.encode_frame(self.memory.picture(keyframe_id))
+            self.memory.put_features(keyframe_id, self._encoder_digest, stored)
+        return self._kept_features.put(keyframe_id, stored)
 
     def ask(
         self,
@@ -243,6 +267,8 @@ class RefusalAgent:
             decision = self._decide(query, question)
         except QuestionError as error:
             decision = self._refusal(query, Reason.INVALID_QUESTION, f"{_sentence(error)}")
+        except CancelledError:
+            decision = self._refusal(query, Reason.CANCELLED)
         except Exception:
             # The only place of its kind: a query must become a decision (DESIGN section 5.3).
             logger.exception("query '%s' failed: %s", printable(query_id), query.question)
@@ -285,7 +311,7 @@ class RefusalAgent:
         if query.cancelled():
             return self._refusal(query, Reason.CANCELLED)
         query.progress("encode")
-        embedded = self.embed(query.question)
+        embedded = self.embed(query.question, query.cancelled)
         query.timings_ms.update(embedded.timings_ms)
         if query.cancelled():
             return self._refusal(query, Reason.CANCELLED)

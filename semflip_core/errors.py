@@ -67,6 +67,10 @@ class GateMismatchError(GateError):
         self.differences = dict(differences)
 
 
+class CancelledError(SemflipError):
+    """Whoever asked does not want it any more; nothing is wrong."""
+
+
 class QuestionError(SemflipError, ValueError):
     """A question that cannot be asked: empty, too long, or not text."""
 

@@ -28,6 +28,9 @@ class Agent(Protocol):
     def catch_up(self, limit: int | None = None) -> int:
         """Compute missing features; how many were made."""
 
+    def read_ahead(self, cancelled: Callable[[], bool] | None = None) -> None:
+        """Let the encoder read what every question sees."""
+
     def ask(
         self,
         question: str,
@@ -160,7 +163,8 @@ class QueryWorker:
                     return
                 pending = self._queue.popleft() if self._queue else None
             if pending is None:
-                self._catch_up_once(agent)
+                if not self._catch_up_once(agent):
+                    self._read_ahead(agent)
             else:
                 self._answer(agent, pending)
 
@@ -178,6 +182,19 @@ class QueryWorker:
         if made:
             self._new_keyframes = True
         return made > 0
+
+    def _read_ahead(self, agent: Agent) -> None:
+        """Nobody asks and no features are missing: read the prefix, until somebody does."""
+
+        def wanted_elsewhere() -> bool:
+            self._busy_since = time.monotonic()  # asked before each frame: it is not stuck
+            return bool(self._queue) or self._new_keyframes or self._stopping
+
+        try:
+            agent.read_ahead(wanted_elsewhere)
+        except ENCODING_ERRORS:
+            self.feature_errors += 1
+            logger.exception("the frames that every question sees could not be read")
 
     def _answer(self, agent: Agent, pending: PendingQuery) -> None:
         """Decide one question; a backlog of features is worked off step by step before."""

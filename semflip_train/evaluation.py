@@ -33,10 +33,10 @@ class RecordingAgent(RefusalAgent):
 
     last: Embedded | None = None
 
-    def embed(self, question: str) -> Embedded:
+    def embed(self, question: str, cancelled: Callable[[], bool] | None = None) -> Embedded:
         """As :meth:`RefusalAgent.embed`."""
         self.last = None
-        self.last = super().embed(question)
+        self.last = super().embed(question, cancelled)
         return self.last
 
 

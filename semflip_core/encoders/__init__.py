@@ -5,6 +5,7 @@ from semflip_core.encoders.contract import (
     Encoder,
     Fingerprint,
     JointEmbedding,
+    PreparingEncoder,
     Retriever,
     fingerprint_digest,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "Encoder",
     "Fingerprint",
     "JointEmbedding",
+    "PreparingEncoder",
     "Retriever",
     "fingerprint_digest",
     "load_encoder",

@@ -110,6 +110,20 @@ class AnsweringEncoder(Encoder, Protocol):
 
 
 @runtime_checkable
+class PreparingEncoder(Encoder, Protocol):
+    """An encoder that reads frames ahead of the question, and so may be interrupted."""
+
+    def prepare(
+        self, frames: Sequence[MemoryFrame], *, cancelled: Callable[[], bool] | None = None
+    ) -> bool:
+        """Read frames (as for ``encode``; may be none), so that ``encode`` costs the question only.
+
+        Returns:
+            False where ``cancelled`` became true; what was read until then stays read.
+        """
+
+
+@runtime_checkable
 class Retriever(Protocol):
     """Chooses frames for a question from a long memory, by region vectors."""
 

@@ -42,6 +42,9 @@ class ScriptedAgent:
             return 1
         return 0
 
+    def read_ahead(self, cancelled: object = None) -> None:
+        self.threads.add(threading.current_thread().name)
+
     def ask(
         self,
         question: str,

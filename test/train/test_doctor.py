@@ -67,7 +67,7 @@ def test_a_gate_of_another_pipeline_fails_and_names_the_field(tmp_path: Path) ->
     fingerprint = {"encoder.name": "qwen2_5_vl", "encoder.dtype": "bfloat16"}
     linear_gate(np.ones(64, np.float32), fingerprint).save(gate)
     options = {"model": str(tiny_checkpoint()), "dtype": "float32"}
-    found = check_pipeline("qwen2_5_vl", options, "mini", gate)
+    found = check_pipeline("qwen2_5_vl", options, "support.colours:ColourEncoder", gate)
     assert found.state == "fail"
     assert "encoder.dtype" in found.detail
 

@@ -140,12 +140,14 @@ class QwenEncoder:
         """Read frames ahead of a question, so that the question costs only its own words.
 
         Args:
-            frames: as for :meth:`encode`; the prefix alone while nobody asks.
+            frames: as for :meth:`encode`; the prefix alone while nobody asks; may be none.
             cancelled: asked before each frame; what was read until then stays read.
 
         Returns:
             False where it was cancelled.
         """
+        if not frames:
+            return True
         segments, pictures = self._frame_segments(frames)
         return self._surviving(lambda: self._hold(segments, pictures, cancelled))
 
