@@ -13,7 +13,8 @@ import yaml
 from semflip_core.errors import DatasetError
 from semflip_train.simulation.catalogue import CatalogueModel, FurnitureCatalogue
 from semflip_train.simulation.labels import DriveLabels
-from semflip_train.simulation.questions import QuestionWriter, Seen
+from semflip_train.simulation.questions import QuestionWriter
+from semflip_train.simulation.referents import Seen
 from semflip_train.simulation.sequence import HOMES, SequenceRun
 from semflip_train.simulation.settings import SimulationSettings
 from semflip_train.simulation.write import stamp_of, write_bag
@@ -69,6 +70,7 @@ def run_of(
         kinds=plan.kinds,
         settings=settings.drive,
         density=settings.density,
+        paint_share=settings.paint_share,
     )
 
 
@@ -106,7 +108,8 @@ def simulate(
             Seen(plan.name, plan.split, plan.slice, run.scene.objects, run.scene.plan, labels)
         )
         scenes[plan.name] = _scene_record(plan, run, labels)
-    rows = QuestionWriter(seen, settings.questions, settings.seed).write()
+    writer = QuestionWriter(seen, settings.questions, settings.seed, settings.balanced)
+    rows = writer.write()
     lines = (json.dumps(row, ensure_ascii=False) for row in rows)
     (out / "queries.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     record = {"settings": settings.model_dump(mode="json"), "sequences": scenes}
@@ -132,6 +135,7 @@ def _scene_record(plan: PlannedSequence, run: SequenceRun, labels: DriveLabels) 
                 "name": item.thing.name,
                 "look": item.look,
                 "model": item.model,
+                "paint": item.paint,
                 "position": [round(value, 3) for value in item.centre],
                 "room": item.room,
                 "on": item.on,

@@ -57,6 +57,12 @@ def simulate(
     ] = None,
     quality: Annotated[int, typer.Option(min=40, max=100, help="JPEG quality.")] = 75,
     stops: Annotated[int, typer.Option(min=1, help="Most viewpoints in a room.")] = 6,
+    balanced: Annotated[
+        bool, typer.Option(help="Looks and relations as often in answerable questions as not.")
+    ] = True,
+    painted: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of what comes in any colour, repainted.")
+    ] = 0.8,
     name: Annotated[str, typer.Option(help="Name of the dataset.")] = "semflip-rooms",
 ) -> None:
     """Render furnished rooms, drive through them, and ask questions with exact labels."""
@@ -76,6 +82,8 @@ def simulate(
         test=test,
         new_things=new_things,
         questions=questions,
+        balanced=balanced,
+        paint_share=painted,
         drive=DriveSettings(stops_per_room=stops),
         bag=BagSettings(jpeg_quality=quality),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class Placed:
         size: ``(width, depth, height)`` in its own frame, metres.
         room: index of the room.
         on: index of the object it stands on, or None.
+        paint: colour it is painted over with, or empty.
     """
 
     thing: Thing
@@ -66,17 +67,23 @@ class Placed:
     size: Vector3
     room: int
     on: int | None = None
+    paint: str = ""
 
     @property
     def look(self) -> str:
         """Its colour or look in words, or an empty string."""
-        return self.thing.models[self.model].split("|")[0]
+        return self.paint or self.thing.models[self.model].split("|")[0]
 
     @property
     def colours(self) -> tuple[str, ...]:
         """All colours it shows, ``*`` for many; empty where none is plain."""
-        looks = self.thing.models[self.model]
-        return tuple(looks.split("|")) if looks else ()
+        looks = tuple(filter(None, self.thing.models[self.model].split("|")))
+        return (self.paint, *looks[1:]) if self.paint else looks
+
+    @property
+    def any_colour(self) -> bool:
+        """Whether it might as well have another colour."""
+        return self.thing.paintable(self.model)
 
     @property
     def centre(self) -> Vector3:
@@ -110,6 +117,7 @@ class Furnisher:
         models: size and surface height of each model.
         allowed: keys of the models that this sequence may use.
         density: 1 for a normally full room.
+        paint: model key -> the colour that it is painted over with here.
     """
 
     def __init__(
@@ -120,8 +128,10 @@ class Furnisher:
         models: Mapping[str, CatalogueModel],
         allowed: frozenset[str],
         density: float = 1.0,
+        paint: Mapping[str, str] | None = None,
     ) -> None:
         self._rng = rng
+        self._paint = paint or {}
         self._plan = plan
         self._models = models
         self._things = {thing.name: thing for thing in things}
@@ -202,6 +212,7 @@ class Furnisher:
                 self._seats(len(self.objects) - 1)
 
     def _keep(self, placed: Placed, *, blocks: bool = True) -> None:
+        placed = replace(placed, paint=self._paint.get(placed.model, ""))
         self.objects.append(placed)
         self._count[placed.thing.name] += 1
         self._used.add(placed.model)

@@ -7,67 +7,28 @@ noun, wrong look or relation) and those that no picture of the place answers or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from semflip_train.simulation import wording
-from semflip_train.simulation.furnish import Placed
-from semflip_train.simulation.labels import DriveLabels
-from semflip_train.simulation.phrases import (
-    BROAD,
-    PLAIN,
-    ROOM_NAMES,
-    Phrase,
-    candidates,
-    might_be,
-    phrases_of,
-    support_of,
+from semflip_train.simulation.phrases import PLAIN, ROOM_NAMES, Phrase, might_be
+from semflip_train.simulation.referents import (
+    Referent,
+    Seen,
+    ambiguous_nouns,
+    describe,
+    near_misses,
+    referents,
+    unsupported,
 )
-from semflip_train.simulation.plan import Plan
 
 #: How often an answerable question uses which kind of phrase; near misses use looks and relations.
 KIND_WEIGHTS = {"name": 0.42, "look": 0.26, "on": 0.08, "room": 0.08, "beside": 0.06, "need": 0.1}
 UNCLEAR = ("unavailable", "subjective", "needs_action", "false_premise", "ambiguous")
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What question writing knows of a sequence.
-
-    Args:
-        name: of the sequence.
-        split: ``train``, ``calibration`` or ``test``.
-        slice: ``known``, or ``new`` for sequences about things never trained on.
-    """
-
-    name: str
-    split: str
-    slice: str
-    objects: tuple[Placed, ...]
-    plan: Plan
-    labels: DriveLabels
-
-
-@dataclass(frozen=True, slots=True)
-class Referent:
-    """A way to point at one object of a sequence.
-
-    Args:
-        phrase: its words; the usual name where ``need`` is set.
-        need: asked for by a need instead, or empty.
-    """
-
-    label: int
-    phrase: Phrase
-    need: str = ""
-
-    @property
-    def kind(self) -> str:
-        """Key of :data:`KIND_WEIGHTS`."""
-        return "need" if self.need else self.phrase.kind
 
 
 @dataclass
@@ -77,11 +38,15 @@ class QuestionWriter:
     Args:
         per_sequence: answerable questions for each sequence, and as many unanswerable ones for
             each test sequence.
+        balanced: a third of the absent things and near misses have no twin, and the answerable
+            ones without a twin use looks and relations as often as those do, so that words alone
+            tell nothing. False for a small dataset of mostly simple questions.
     """
 
     sequences: Sequence[Seen]
     per_sequence: int
     seed: int
+    balanced: bool = True
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self) -> list[dict[str, Any]]:
@@ -89,9 +54,11 @@ class QuestionWriter:
         self._rng = np.random.default_rng([self.seed, 21])
         self._asked: set[tuple[str, str]] = set()
         self._pairs = 0
+        self._kinds: dict[str, Counter[str]] = {}
         tests = [seen for seen in self.sequences if seen.split == "test"]
         for seen in tests:
-            self._unanswerable(seen)
+            self._kinds[seen.name] = Counter()
+            self._unanswerable(seen, tests)
         for seen in self.sequences:
             self._answerable(seen)
         order = {seen.name: index for index, seen in enumerate(self.sequences)}
@@ -107,18 +74,27 @@ class QuestionWriter:
     def _answerable(self, seen: Seen) -> None:
         words = wording.TEST if seen.split == "test" else wording.TRAIN
         pool = list(referents(seen))
+        shares = self._shares(seen, pool)
         have = sum(row["sequence"] == seen.name and row["answerable"] for row in self.rows)
         uses = np.zeros(len(seen.objects))
         for _ in range(40 * self.per_sequence):
             if have >= self.per_sequence or not pool:
                 return
             weights = np.array(
-                [KIND_WEIGHTS[item.kind] / (1.0 + 2.0 * uses[item.label]) for item in pool]
+                [shares[item.kind] / (1.0 + 2.0 * uses[item.label]) for item in pool]
             )
             item = pool[int(self._rng.choice(len(pool), p=weights / weights.sum()))]
             if self._ask(seen, item, self._text(item, words)):
                 uses[item.label] += 1
                 have += 1
+
+    def _shares(self, seen: Seen, pool: list[Referent]) -> dict[str, float]:
+        """Weight of a phrase by its kind."""
+        wanted = self._kinds.get(seen.name)
+        if not self.balanced or not wanted:
+            return KIND_WEIGHTS
+        options = Counter(item.kind for item in pool)
+        return {kind: wanted[kind] / options[kind] for kind in options}
 
     def _text(self, item: Referent, words: wording.Wordings) -> str:
         if item.need:
@@ -154,13 +130,18 @@ class QuestionWriter:
 
     # -- unanswerable -------------------------------------------------------------------------
 
-    def _unanswerable(self, seen: Seen) -> None:
-        absent = self.per_sequence - 2 * (self.per_sequence // 3)
-        absent -= self._from_others(seen, absent, "absent")
-        near = self.per_sequence // 3
-        near -= self._from_others(seen, (near + 1) // 2, "near_miss")
-        near -= self._own_near_misses(seen, near)
-        unclear = self.per_sequence // 3 + near + absent
+    def _unanswerable(self, seen: Seen, tests: Sequence[Seen]) -> None:
+        third = self.per_sequence // 3
+        absent, near = self.per_sequence - 2 * third, third
+        alone = third // 3 if self.balanced else 0
+        absent -= self._from_others(seen, absent - alone, "absent")
+        near -= self._from_others(
+            seen, near - alone if self.balanced else (near + 1) // 2, "near_miss"
+        )
+        if alone:
+            absent -= self._from_others(seen, absent, "absent", twins=False)
+        near -= self._own_near_misses(seen, near, tests)
+        unclear = third + near + absent
         for index in range(unclear):
             category = UNCLEAR[index % len(UNCLEAR)]
             for _ in range(20):
@@ -188,7 +169,7 @@ class QuestionWriter:
         )
         return True
 
-    def _from_others(self, seen: Seen, count: int, category: str) -> int:
+    def _from_others(self, seen: Seen, count: int, category: str, *, twins: bool = True) -> int:
         """Questions whose words are answerable in another sequence and not here, with the twin.
 
         Test sequences are paired among each other; a single one with the rest.
@@ -214,19 +195,32 @@ class QuestionWriter:
             text = self._text(item, wording.TEST)
             if item.phrase.noun in used or (other.name, text) in self._asked:
                 continue
-            pair = f"pair_{self._pairs:03d}"
+            pair = f"pair_{self._pairs:03d}" if twins else None
             if self._refuse(seen, text, category, item.phrase.words, pair):
-                self._ask(other, item, text, pair)
-                self._pairs += 1
+                if pair is None:
+                    self._kinds[seen.name][item.kind] += 1
+                else:
+                    self._ask(other, item, text, pair)
+                    self._pairs += 1
                 used.add(item.phrase.noun)
                 done += 1
         return done
 
-    def _own_near_misses(self, seen: Seen, count: int) -> int:
-        pool = list(near_misses(seen))
+    def _own_near_misses(self, seen: Seen, count: int, tests: Sequence[Seen]) -> int:
+        looks: Sequence[str] = PLAIN
+        if self.balanced:
+            looks = [item.look for one in tests for item in one.objects if item.any_colour]
+        pool = list(near_misses(seen, tuple(dict.fromkeys(looks))))
+        often = Counter(looks)
+        weights = np.array([float(often[phrase.look]) if phrase.look else 1.0 for phrase in pool])
         done = 0
         used: set[str] = set()
-        for index in self._rng.permutation(len(pool)):
+        order = (
+            self._rng.choice(len(pool), len(pool), replace=False, p=weights / weights.sum())
+            if self.balanced and pool
+            else self._rng.permutation(len(pool))
+        )
+        for index in order:
             if done == count:
                 break
             phrase = pool[int(index)]
@@ -234,6 +228,7 @@ class QuestionWriter:
                 continue
             text = wording.put(wording.draw(self._rng, wording.TEST.named), phrase)
             if self._refuse(seen, text, "near_miss", phrase.words):
+                self._kinds[seen.name][phrase.kind] += 1
                 used.add(phrase.noun)
                 done += 1
         return done
@@ -271,113 +266,6 @@ class QuestionWriter:
             }
         )
         return Phrase(names[int(self._rng.integers(len(names)))])
-
-
-def referents(seen: Seen, *, needs: bool = True) -> Iterator[Referent]:
-    """All ways to point at exactly one object that is well visible."""
-    for label, item in enumerate(seen.objects):
-        if not seen.labels.is_answerable(label):
-            continue
-        if seen.slice == "new" and not item.thing.held_out:
-            continue
-        for phrase in phrases_of(label, seen.objects, seen.plan):
-            if candidates(phrase, seen.objects, seen.plan) == [label]:
-                yield Referent(label, phrase)
-        if needs and item.thing.need and not _serves(item, seen, label):
-            yield Referent(label, Phrase(item.thing.name), item.thing.need)
-
-
-def _serves(item: Placed, seen: Seen, but: int = -1) -> bool:
-    """Whether something else of the sequence might serve the same need."""
-    words = item.thing.words - BROAD
-    return any(
-        words & (other.thing.words - BROAD)
-        for label, other in enumerate(seen.objects)
-        if label != but
-    )
-
-
-def unsupported(item: Referent, seen: Seen) -> str | None:
-    """Why a sequence does not support words of another one, or None where it might."""
-    if item.need:
-        thing_words = {item.phrase.noun.lower()}
-        absent = not any(thing_words & other.thing.words for other in seen.objects)
-        alike = any(
-            other.thing.need == item.need or other.thing.words & _need_words(item)
-            for other in seen.objects
-        )
-        return "absent" if absent and not alike else None
-    if candidates(item.phrase, seen.objects, seen.plan):
-        return None
-    same = [i for i, other in enumerate(seen.objects) if might_be(item.phrase.noun, other)]
-    if not same:
-        return "absent" if item.phrase.kind in ("name", "look") else None
-    if not any(seen.labels.is_answerable(label) for label in same):
-        return None
-    return "near_miss" if _anchor_is_here(item.phrase, seen) else None
-
-
-def _need_words(item: Referent) -> frozenset[str]:
-    return frozenset({item.phrase.noun.lower()})
-
-
-def _anchor_is_here(phrase: Phrase, seen: Seen) -> bool:
-    """Whether what a relation names (the desk, the kitchen) is in the sequence at all."""
-    if not phrase.relation:
-        return True
-    _, _, anchor = phrase.relation.partition(" the ")
-    if phrase.kind == "room":
-        return anchor in {ROOM_NAMES[room.kind] for room in seen.plan.rooms}
-    return any(might_be(anchor, item) for item in seen.objects)
-
-
-def near_misses(seen: Seen) -> Iterator[Phrase]:
-    """Phrases with the noun of a well visible object and a look or relation that fits nothing."""
-    supports = sorted({item.thing.name for item in seen.objects if item.thing.surface})
-    rooms = sorted({ROOM_NAMES[room.kind] for room in seen.plan.rooms})
-    for label, item in enumerate(seen.objects):
-        if not seen.labels.is_answerable(label):
-            continue
-        if seen.slice == "new" and not item.thing.held_out:
-            continue
-        wrong = [Phrase(noun, look, kind="look") for noun in item.thing.names for look in PLAIN]
-        on = support_of(item, seen.objects)
-        for noun in item.thing.names:
-            if on is not None:
-                wrong += [Phrase(noun, relation=f"on the {s}", kind="on") for s in supports]
-            if len(rooms) > 1:
-                wrong += [Phrase(noun, relation=f"in the {r}", kind="room") for r in rooms]
-        for phrase in wrong:
-            if not candidates(phrase, seen.objects, seen.plan):
-                yield phrase
-
-
-def ambiguous_nouns(seen: Seen) -> set[str]:
-    """Names shared by several well visible objects at least 1.5 m apart."""
-    nouns: set[str] = set()
-    for label, item in enumerate(seen.objects):
-        for noun in item.thing.names:
-            twins = [
-                other
-                for index, other in enumerate(seen.objects)
-                if index != label and might_be(noun, other) and seen.labels.is_answerable(index)
-            ]
-            far = any(
-                np.hypot(*(np.array(other.centre[:2]) - item.centre[:2])) > 1.5 for other in twins
-            )
-            if far and seen.labels.is_answerable(label):
-                nouns.add(noun)
-    return nouns
-
-
-def describe(item: Placed, seen: Seen) -> str:
-    """The answer in words."""
-    support = support_of(item, seen.objects)
-    where = f"on the {support.thing.name} " if support is not None else ""
-    phrase = Phrase(item.thing.name, item.look if item.look not in item.thing.name else "")
-    verb = "are" if phrase.plural else "is"
-    room = ROOM_NAMES[seen.plan.rooms[item.room].kind]
-    return f"The {phrase.words} {verb} {where}in the {room}."
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

@@ -14,6 +14,7 @@ from semflip_train.simulation import surfaces
 from semflip_train.simulation.catalogue import FurnitureCatalogue
 from semflip_train.simulation.furnish import Box, Furnisher, Placed, wall_is_clear, wall_yaw
 from semflip_train.simulation.meshes import MeshPart, load_parts
+from semflip_train.simulation.paint import draw_paint, painted
 from semflip_train.simulation.plan import (
     DOORWAY_HEIGHT,
     WALL_THICKNESS,
@@ -80,6 +81,7 @@ class Scene:
         for label, item in enumerate(self.objects):
             if label not in without:
                 parts = load_parts(catalogue, item.model)
+                parts = painted(parts, item.paint) if item.paint else parts
                 solids.append(Solid(parts, item.position, item.yaw, label))
         return solids
 
@@ -105,11 +107,21 @@ def make_scene(
     allowed: frozenset[str],
     kinds: Sequence[str],
     density: float = 1.0,
+    paint_share: float = 0.0,
 ) -> Scene:
-    """Make a furnished place; the same arguments always give the same one."""
+    """Make a furnished place; the same arguments always give the same one.
+
+    Args:
+        allowed: models that may stand in it.
+        kinds: of its rooms.
+        density: 1 for normally full rooms.
+        paint_share: of the things that come in any colour, so many are painted over.
+    """
+    things = tuple(things)
     rng = np.random.default_rng([seed, 1])
     plan = make_plan(rng, kinds)
-    furnisher = Furnisher(rng, plan, things, catalogue.models, allowed, density)
+    paint = draw_paint(np.random.default_rng([seed, 4]), things, paint_share)
+    furnisher = Furnisher(rng, plan, things, catalogue.models, allowed, density, paint)
     objects = furnisher.furnish()
     decorations = tuple(_decorate(np.random.default_rng([seed, 2]), plan, objects))
     level = float(np.random.default_rng([seed, 3]).uniform(0.3, 0.42))

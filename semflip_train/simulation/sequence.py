@@ -19,7 +19,7 @@ from semflip_train.simulation.path import Floor, TimedPose, candidates, drive
 from semflip_train.simulation.render import Renderer, View
 from semflip_train.simulation.rooms import Scene, make_scene
 from semflip_train.simulation.settings import CameraSettings, DriveSettings
-from semflip_train.simulation.things import Thing, all_things
+from semflip_train.simulation.things import all_things
 
 #: Kinds of room that are joined into one sequence, drawn by seed.
 HOMES: tuple[tuple[str, ...], ...] = (
@@ -95,12 +95,13 @@ def scene_for(
     split: str = "train",
     kinds: tuple[str, ...] | None = None,
     density: float = 1.0,
+    paint_share: float = 0.0,
 ) -> Scene:
-    """The scene that belongs to a seed and a split."""
+    """The scene that belongs to a seed and a split (arguments as for :func:`make_scene`)."""
     rng = np.random.default_rng([seed, 11])
     rooms = kinds or HOMES[int(rng.integers(len(HOMES)))]
-    things: tuple[Thing, ...] = all_things()
-    return make_scene(seed, catalogue, things, models_for(split, catalogue), rooms, density)
+    allowed = models_for(split, catalogue)
+    return make_scene(seed, catalogue, all_things(), allowed, rooms, density, paint_share)
 
 
 def render_room(
@@ -112,6 +113,7 @@ def render_room(
     kinds: tuple[str, ...] | None = None,
     camera: CameraSettings | None = None,
     density: float = 1.0,
+    paint_share: float = 0.0,
 ) -> RenderedRoom:
     """Views from random places a robot could stand in, each towards some object.
 
@@ -121,7 +123,9 @@ def render_room(
     Args:
         camera: fixed camera; None draws height, tilt and field of view from the seed.
     """
-    scene = scene_for(seed, catalogue, split=split, kinds=kinds, density=density)
+    scene = scene_for(
+        seed, catalogue, split=split, kinds=kinds, density=density, paint_share=paint_share
+    )
     rng = np.random.default_rng([seed, 12])
     camera = camera or random_camera(rng)
     poses = sample_poses(scene, frames, rng)
@@ -175,6 +179,7 @@ class SequenceRun:
         camera: CameraSettings | None = None,
         settings: DriveSettings | None = None,
         density: float = 1.0,
+        paint_share: float = 0.0,
     ) -> None:
         self.catalogue = catalogue
         self.settings = settings or DriveSettings()
@@ -182,7 +187,9 @@ class SequenceRun:
             used = seed + 1_000_003 * attempt
             rng = np.random.default_rng([used, 13])
             self.camera = camera or random_camera(rng)
-            self.scene = scene_for(used, catalogue, split=split, kinds=kinds, density=density)
+            self.scene = scene_for(
+                used, catalogue, split=split, kinds=kinds, density=density, paint_share=paint_share
+            )
             try:
                 self.trace = drive(self.scene, self.camera, self.settings, rng)
                 break

@@ -91,7 +91,13 @@ class SimulationSettings(Settings):
     questions: int = Field(
         default=45, ge=3, le=500, description="Answerable (and unanswerable) ones a sequence."
     )
+    balanced: bool = Field(
+        default=True, description="Looks and relations as often in answerable questions as not."
+    )
     density: float = Field(default=1.0, gt=0.0, le=3.0, description="How full the rooms are.")
+    paint_share: float = Field(
+        default=0.8, ge=0.0, le=1.0, description="Of what comes in any colour, painted over."
+    )
     drive: DriveSettings = DriveSettings()
     bag: BagSettings = BagSettings()
     labels: LabelSettings = LabelSettings()

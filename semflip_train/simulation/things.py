@@ -30,6 +30,8 @@ class Thing:
         need: what somebody wants who needs it, as the end of "I need ...", or empty.
         surface: other things can be put on it.
         bare: models of it that nothing is put on.
+        paint: it may come in any colour.
+        keep: models of it that keep their own colour all the same.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Thing:
     need: str = ""
     surface: bool = False
     bare: tuple[str, ...] = ()
+    paint: bool = False
+    keep: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,6 +55,10 @@ class Thing:
     def words(self) -> frozenset[str]:
         """All words that somebody might call it by, lower case."""
         return frozenset(word.lower() for word in (*self.names, *self.kind))
+
+    def paintable(self, model: str) -> bool:
+        """Whether a model of it may be painted over."""
+        return self.paint and model not in self.keep
 
     @property
     def held_out(self) -> bool:
@@ -86,6 +94,8 @@ def _thing(entry: Mapping[str, Any]) -> Thing:
             need=entry.get("need", ""),
             surface=bool(entry.get("surface", False)),
             bare=tuple(entry.get("bare", ())),
+            paint=bool(entry.get("paint", False)),
+            keep=tuple(entry.get("keep", ())),
         )
     except KeyError as error:
         raise AssetError(f"things.yaml: {entry.get('name', entry)} lacks {error}") from error

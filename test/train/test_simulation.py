@@ -18,9 +18,10 @@ from semflip_train.simulation.furnish import Placed
 from semflip_train.simulation.labels import DriveLabels, FrameCover, measure
 from semflip_train.simulation.meshes import load_parts
 from semflip_train.simulation.path import Floor, TimedPose, drive
-from semflip_train.simulation.phrases import Phrase, candidates, phrases_of
+from semflip_train.simulation.phrases import PLAIN, Phrase, candidates, phrases_of
 from semflip_train.simulation.plan import Plan, make_plan
-from semflip_train.simulation.questions import QuestionWriter, Seen, near_misses, referents
+from semflip_train.simulation.questions import QuestionWriter
+from semflip_train.simulation.referents import Seen, near_misses, referents
 from semflip_train.simulation.rooms import Scene, make_scene
 from semflip_train.simulation.sequence import models_for
 from semflip_train.simulation.settings import CameraSettings, DriveSettings, LabelSettings
@@ -183,7 +184,7 @@ def test_referents_are_well_visible_and_near_misses_fit_nothing() -> None:
     )
     assert {item.label for item in referents(seen)} == {0, 1, 2}
     assert {item.label for item in referents(dim)} == {0, 1}
-    for phrase in near_misses(seen):
+    for phrase in near_misses(seen, PLAIN):
         assert candidates(phrase, objects, where) == []
         assert any(phrase.noun in item.thing.names for item in objects)
 
