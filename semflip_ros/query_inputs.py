@@ -20,7 +20,7 @@ from semflip_ros.messages import decision_message, wire_text
 from semflip_ros.outlets import RELIABLE
 from semflip_ros.queries import PendingQuery, QueryDesk
 
-#: Steps that the agent names; any other progress is a piece of the answer.
+#: Steps that worker and agent name; any other progress is the answer's text so far.
 STATES = ("queued", "features", "recall", "encode", "gate", "locate", "decide", "answer")
 
 
@@ -78,16 +78,13 @@ class AskAction:
 
     def _accept(self, handle: Any) -> None:
         began = time.monotonic()
-        words: list[str] = []
 
         def progress(step: str) -> None:
             if not handle.is_active:
                 return  # cancelled or timed out; the worker has not noticed yet
             feedback = Ask.Feedback()
-            if step not in STATES:
-                words.append(step)
             feedback.state = step if step in STATES else "answer"
-            feedback.partial_answer = wire_text("".join(words))
+            feedback.partial_answer = "" if step in STATES else wire_text(step)
             feedback.elapsed = Duration(seconds=time.monotonic() - began).to_msg()
             handle.publish_feedback(feedback)
 

@@ -28,6 +28,7 @@ def slow(tmp_path_factory, slow_gate_file) -> Iterator[Robot]:
         encoder="support.slow_colours:SlowColours",
         query_deadline_s=2.0,
         query_queue=2,
+        decision__answer_tokens=4,
     ) as (_, robot):
         robot.show("red", x=0.0)
         robot.wait_for_keyframes(1)
@@ -74,14 +75,18 @@ class Asker:
 
     def __init__(self, robot: Robot) -> None:
         self.states: list[str] = []
+        self.words: list[str] = []
         self.client = ActionClient(robot.node, Ask, "ask")
         assert self.client.wait_for_server(10.0)
 
     def send(self, question: str, query_id: str = "") -> Any:
         goal = Ask.Goal(id=query_id, question=question)
-        future = self.client.send_goal_async(
-            goal, feedback_callback=lambda m: self.states.append(m.feedback.state)
-        )
+
+        def told(message: Any) -> None:
+            self.states.append(message.feedback.state)
+            self.words.append(message.feedback.partial_answer)
+
+        future = self.client.send_goal_async(goal, feedback_callback=told)
         wait_until(future.done)
         assert future.result().accepted
         return future.result()
@@ -105,6 +110,9 @@ def test_the_action_gives_feedback_and_the_decision_that_is_published_too(slow, 
     assert slow.decision("by_action").score == decision.score
     assert "queued" in asker.states
     assert "encode" in asker.states
+    assert decision.answer == "over there on the"
+    wait_until(lambda: asker.words[-1] == decision.answer, what="the last words")
+    assert asker.words[-2] == "over there on"
 
 
 def test_a_cancelled_action_ends_at_once_with_cancelled(slow, asker) -> None:

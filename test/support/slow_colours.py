@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from semflip_core.encoders.contract import JointEmbedding
 from semflip_core.frames import MemoryFrame
@@ -39,3 +39,19 @@ class SlowColours(ColourEncoder):
                 matrix = matrix @ matrix
                 matrix = matrix / matrix.norm()
         return super().encode(question, frames)
+
+    def answer(
+        self,
+        question: str,
+        frames: Sequence[MemoryFrame],
+        *,
+        max_tokens: int,
+        on_text: Callable[[str], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> str:
+        """Says where, one word after the other, telling the text so far as real encoders do."""
+        words = ["over", "there", "on", "the", "wall"][:max_tokens]
+        for count in range(1, len(words) + 1):
+            if on_text is not None:
+                on_text(" ".join(words[:count]))
+        return " ".join(words)
