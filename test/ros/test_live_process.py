@@ -82,6 +82,21 @@ def test_an_unreadable_command_line_is_one_clear_error(tmp_path, colour_gate_fil
     assert "Traceback" not in process.text()
 
 
+@pytest.mark.parametrize("delay_s", [0.2, 0.5, 0.8])
+def test_ctrl_c_while_python_still_starts_prints_no_traceback(
+    tmp_path, colour_gate_file, delay_s
+) -> None:
+    program = tmp_path / "refusal_node.py"
+    program.write_text(
+        "import sys; from semflip_ros import commands; sys.exit(commands.refusal_node())"
+    )
+    arguments = node_arguments("/x", colour_gate_file)
+    process = Process(str(program), arguments, tmp_path / "node.log")
+    time.sleep(delay_s)
+    assert process.end(signal.SIGINT) in (0, -signal.SIGINT)
+    assert "Traceback" not in process.text()
+
+
 def test_no_child_of_the_node_is_left_behind(tmp_path, colour_gate_file) -> None:
     with refusal_node(tmp_path, f"/t{uuid.uuid4().hex[:6]}", colour_gate_file) as process:
         pid = process.child.pid

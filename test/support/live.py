@@ -63,14 +63,17 @@ def write_gate(path: Path, encoder: str = COLOURS_ENCODER, **header: Any) -> Pat
 
 
 class Process:
-    """One operating-system process of ours, ended by its id, its output kept in a file."""
+    """One operating-system process of ours, ended by its id, its output kept in a file.
+
+    ``module`` is run with ``python -m``, or as a script where it is a path.
+    """
 
     def __init__(self, module: str, arguments: list[str], log: Path, **env: str) -> None:
         self.log = log
         path = f"{TEST_ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
         with log.open("ab") as output:
             self.child = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [sys.executable, *([module] if "/" in module else ["-m", module]), *arguments],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **env},
