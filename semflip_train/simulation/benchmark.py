@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from semflip_core.errors import DatasetError
+from semflip_core.settings import read_settings
 from semflip_train.simulation.catalogue import CatalogueModel, FurnitureCatalogue
 from semflip_train.simulation.labels import DriveLabels
 from semflip_train.simulation.questions import QuestionWriter
@@ -72,6 +73,26 @@ def run_of(
         density=settings.density,
         paint_share=settings.paint_share,
     )
+
+
+def recorded_run(root: Path, sequence: str, catalogue: FurnitureCatalogue) -> SequenceRun:
+    """The drive behind a sequence of a dataset that :func:`simulate` wrote, to render it again.
+
+    The label of an object is its place in the sequence's ``objects`` in ``scenes.json``.
+
+    Raises:
+        DatasetError: ``root`` was not made by ``semflip simulate``, or has no such sequence.
+    """
+    file = root / "scenes.json"
+    if not file.is_file():
+        raise DatasetError(f"{file}: missing, so {root} cannot be rendered again")
+    record = json.loads(file.read_text(encoding="utf-8"))
+    settings = read_settings(SimulationSettings, record["settings"], str(file))
+    for plan in planned(settings):
+        if plan.name == sequence:
+            return run_of(plan, settings, catalogue)
+    known = ", ".join(record["sequences"])
+    raise DatasetError(f"{file}: no sequence '{sequence}'; there are: {known}")
 
 
 def simulate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,52 @@ def test_questions_are_balanced_exact_and_paired() -> None:
     for first, second in twins.values():
         assert first["question"] == second["question"]
         assert first["answerable"] != second["answerable"]
+
+
+def test_colours_are_asked_only_of_what_might_have_another_one() -> None:
+    painted = replace(placed("backpack"), paint="pink")
+    objects = (painted, placed("fire extinguisher", 0, (2.0, 0.0)))
+    seen = seen_as("a", "test", objects, plan("hall"))
+    looks = {item.phrase.words for item in referents(seen) if item.phrase.look}
+    assert "pink backpack" in looks
+    assert not any("extinguisher" in words for words in looks), "always red: the word tells it"
+    misses = {phrase.words for phrase in near_misses(seen, ("pink", "blue")) if phrase.look}
+    assert misses == {"blue backpack", "blue rucksack"}
+
+
+def test_answers_without_a_twin_use_looks_as_often_as_refusals_do() -> None:
+    names = ("sofa", "backpack", "vase", "bowl", "kettle", "suitcase", "umbrella", "bookcase")
+    rows = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        colours = ("red", "blue", "green", "yellow", "white", "purple")
+        both = [
+            seen_as(
+                name,
+                "test",
+                tuple(
+                    replace(placed(thing, 0, (2.0 * i, 0.0)), paint=str(rng.choice(colours)))
+                    for i, thing in enumerate(rng.permutation(names)[:6])
+                ),
+                plan("living", "hall"),
+            )
+            for name in ("a", "b", "c")
+        ]
+        rows += QuestionWriter(both, per_sequence=18, seed=seed).write()
+    alone = [
+        row for row in rows if not row["pair"] and row["category"] in (None, "absent", "near_miss")
+    ]
+    share = {
+        answerable: np.mean(
+            [
+                row["referent"].split()[0] in colours
+                for row in alone
+                if row["answerable"] == answerable
+            ]
+        )
+        for answerable in (True, False)
+    }
+    assert abs(share[True] - share[False]) < 0.25, share
 
 
 def test_referents_are_well_visible_and_near_misses_fit_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import pytest
 
 from semflip_core.errors import AssetError, DatasetError
 from semflip_train.dataset import load_dataset
-from semflip_train.simulation.benchmark import planned, run_of, simulate
+from semflip_train.simulation.benchmark import planned, recorded_run, run_of, simulate
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.simulation.labels import measure
-from semflip_train.simulation.sequence import SequenceRun, render_room
+from semflip_train.simulation.sequence import SequenceRun, render_room, scene_for
 from semflip_train.simulation.settings import (
     CameraSettings,
     DriveSettings,
@@ -99,7 +100,7 @@ def test_rendering_without_an_object_erases_it_and_little_else(boxes: FurnitureC
 def tiny() -> SimulationSettings:
     """A dataset small enough for a test; its camera is drawn by the seed."""
     return SimulationSettings(
-        seed=4, train=1, calibration=1, test=2, questions=6, drive=QUICK, density=0.7
+        seed=4, train=1, calibration=1, test=1, questions=12, drive=QUICK, density=0.7
     )
 
 
@@ -121,13 +122,39 @@ def test_a_simulated_dataset_is_sound_repeatable_and_split_by_sequence(
         )
     assert digests[0] == digests[1]
     dataset = load_dataset(tmp_path / "one")
-    for split, number in (("train", 1), ("calibration", 1), ("test", 2)):
+    run = recorded_run(tmp_path / "one", "test_0", boxes)
+    scene = json.loads((tmp_path / "one" / "scenes.json").read_text())["sequences"]["test_0"]
+    assert [item.model for item in run.scene.objects] == [o["model"] for o in scene["objects"]]
+    with pytest.raises(DatasetError, match="no sequence 'test_9'"):
+        recorded_run(tmp_path / "one", "test_9", boxes)
+    for split, number in (("train", 1), ("calibration", 1), ("test", 1)):
         assert len(dataset.sequences(split)) == number  # type: ignore[arg-type]
     test = dataset.split("test")
     assert sum(query.answerable for query in test) == 12
     assert sum(not query.answerable for query in test) == 12
     assert any(query.pair for query in test)
     assert {query.slice for query in test} == {"known"}
+
+
+def test_painted_things_show_their_paint(boxes: FurnitureCatalogue) -> None:
+    right = []
+    for seed in range(4):
+        room = render_room(seed, boxes, frames=5, camera=SMALL, kinds=("office",), paint_share=1.0)
+        for label, item in enumerate(room.objects):
+            assert bool(item.paint) == item.any_colour
+            if item.paint in ("red", "green", "blue"):
+                seen = np.concatenate([f.rgb[f.labels == label] for f in room.frames])
+                channel = ("red", "green", "blue").index(item.paint)
+                if len(seen) > 60:
+                    right.append(int(np.argmax(seen.mean(axis=0))) == channel)
+    assert len(right) >= 5
+    assert np.mean(right) > 0.9
+
+
+def test_painting_moves_no_furniture(boxes: FurnitureCatalogue) -> None:
+    plain, coloured = (scene_for(3, boxes, paint_share=share) for share in (0.0, 1.0))
+    assert [o.position for o in plain.objects] == [o.position for o in coloured.objects]
+    assert any(o.paint for o in coloured.objects)
 
 
 def test_planned_sequences_share_no_seed_between_datasets(tiny: SimulationSettings) -> None:
