@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 pytest.importorskip("semflip.msg", reason="messages are not built")
 
 from semflip_core.memory import VideoMemory
-from support.live import active_robot, wait_until
+from support.live import Process, active_robot, node_arguments, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -101,3 +101,34 @@ def test_kill_9_loses_at_most_the_last_second_and_never_the_file(
             assert memory.picture(record.id).shape == (record.height, record.width, 3)
     with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
         assert robot.ask("Where is the red thing?").gate_verdict == "answer"
+
+
+def test_a_second_node_on_the_same_memory_file_says_so_and_harms_nothing(
+    tmp_path, colour_gate_file
+) -> None:
+    file = tmp_path / "memory.db"
+    with active_robot(tmp_path, colour_gate_file, memory_path=file) as (_, robot):
+        robot.show("red", x=0.0)
+        robot.wait_for_keyframes(1)
+        arguments = node_arguments("/second", colour_gate_file, memory_path=file)
+        second = Process("semflip_ros.refusal_node", arguments, tmp_path / "second.log")
+        assert second.child.wait(30) not in (0, None)
+        assert str(file) in second.text()
+        assert "Traceback" not in second.text()
+        robot.show("green", x=1.0)
+        robot.wait_for_keyframes(2)
+        assert robot.ask("Where is the red thing?").verdict == "answer"
+
+
+def test_a_damaged_memory_file_is_set_aside_and_the_node_starts_empty(
+    tmp_path, colour_gate_file
+) -> None:
+    file = tmp_path / "memory.db"
+    file.write_bytes(b"SQLite format 3\0" + b"\x55" * 8000)
+    with active_robot(tmp_path, colour_gate_file, memory_path=file) as (_, robot):
+        assert robot.keyframes() == 0
+        wait_until(lambda: robot.health["memory"].level == b"\x01", what="a warning")
+        robot.show("red", x=0.0)
+        robot.wait_for_keyframes(1)
+    kept = [other for other in tmp_path.glob("memory.db*") if other != file]
+    assert any(b"\x55" * 100 in other.read_bytes() for other in kept)
