@@ -29,8 +29,8 @@ sample: build  ## Render the sample dataset again; ASSETS=DIR where the furnitur
 	@$(IN) semflip simulate data/sample --name semflip-sample --seed 33 --split 2,1,1 \
 	  --questions 24 --quality 66 --stops 2 --painted 0 --no-balanced $(if $(ASSETS),--assets $(ASSETS))
 
-gate: build  ## Train the shipped gate again
-	@$(IN) semflip run config/experiments/sample.yaml
+gate: build  ## Train the shipped gate again, without the sample's test sequence; ASSETS as above
+	@$(IN) python -m semflip_train.ship $(if $(ASSETS),--assets $(ASSETS))
 
 shell: build  ## A bash with the package ready to use
 	@bash --rcfile env.bash -i
