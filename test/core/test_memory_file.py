@@ -231,6 +231,16 @@ def test_one_damaged_picture_costs_that_keyframe_only(path):
         assert ids[7] not in [r.id for r in memory.records()]
 
 
+def test_a_stored_pose_that_is_no_pose_costs_the_pose_only(path):
+    with VideoMemory(path) as memory:
+        fill(memory, 3)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE keyframes SET qw = 7.0 WHERE id = 2")
+        connection.execute("UPDATE keyframes SET px = NULL WHERE id = 3")
+    with VideoMemory(path) as memory:
+        assert [record.pose is None for record in memory.records()] == [False, True, True]
+
+
 def test_another_sqlite_file_is_not_ours_to_touch(path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE songs (name TEXT)")
