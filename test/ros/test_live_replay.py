@@ -296,3 +296,20 @@ def test_a_recording_is_kept_whatever_the_node_s_clock_says(tmp_path, colour_gat
             stamp = robot.show("red", x=float(x), pose_delay_s=0.3)
         robot.wait_for_keyframes(5)
         assert stamp < time.time_ns() - 365 * 86_400 * 10**9
+
+
+def test_a_clock_that_goes_back_is_another_map_and_the_node_goes_on(
+    tmp_path, drive, colour_gate_file
+) -> None:
+    settings = {"use_sim_time": True, "keyframes__min_translation_m": 0.9}
+    with active_robot(tmp_path, colour_gate_file, **settings) as (process, robot):
+        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=10.0, loop=True)
+        robot.wait_for_keyframes(3)
+        before = robot.value("memory", "map_id")
+        process.wait_for("the clock went back")
+        wait_until(lambda: robot.value("memory", "map_id") != before, what="another map")
+        kept = robot.keyframes()
+        wait_until(lambda: robot.keyframes() > kept, what="keyframes on the new map")
+        player.end()
+        assert robot.ask("Where is the yellow thing?").reason == "ABSENT"
+        assert process.child.poll() is None
