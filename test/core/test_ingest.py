@@ -213,6 +213,19 @@ def test_a_time_jump_can_begin_a_new_map():
     assert by_segment == {0: "today", 1: "map-1"}
 
 
+def test_a_camera_clock_that_was_wrong_for_a_while_costs_only_that_while():
+    """Pictures jump back, poses never do: they must not wait for each other for ever."""
+    made = ingest()
+    feed(made, drive(start_s=10, length_s=1))
+    made.offer(2 * SECOND, lambda: small_picture(1))
+    made.offer(3 * SECOND, lambda: small_picture(2))
+    before = len(made.memory)
+    feed(made, drive(start_s=11.2, length_s=1))
+    made.finish()
+    assert len(made.memory) >= before + 9
+    assert made.counters["no_earlier_pose"] == 2
+
+
 def test_one_wild_stamp_does_not_end_the_recording():
     made = ingest()
     feed(made, drive(start_s=1, length_s=2))
