@@ -7,6 +7,7 @@ what the memory holds and of the question.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -85,7 +86,9 @@ class Recall:
 
     def fingerprint(self) -> Fingerprint:
         """Name and numbers of the policy."""
-        return {"policy": POLICY, "version": VERSION, **self.settings.model_dump()}
+        names = hashlib.sha256("\n".join(NAMES).encode()).hexdigest()[:8]
+        fields = {"policy": POLICY, "version": VERSION, "names": names}
+        return fields | self.settings.model_dump()
 
     @property
     def nbytes(self) -> int:

@@ -192,6 +192,23 @@ def test_a_damaged_file_is_set_aside_whole_and_a_new_one_begun(path, how):
         assert len(memory) == 2 and memory.notice == ""
 
 
+def test_damage_that_every_read_survives_is_found_too(path):
+    """Two rows change places inside their page: SQLite reads it without a word."""
+    with VideoMemory(path) as memory:
+        fill(memory, 10)
+    with sqlite3.connect(path) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'keyframes'"
+        (page,) = connection.execute(query).fetchone()
+    data = bytearray(path.read_bytes())
+    start = (page - 1) * 8192
+    assert data[start] == 0x0D, "one leaf page"
+    first, second = data[start + 8 : start + 10], data[start + 10 : start + 12]
+    data[start + 8 : start + 12] = second + first
+    path.write_bytes(data)
+    with VideoMemory(path) as memory:
+        assert "set aside" in memory.notice and len(memory) == 0
+
+
 def test_two_damaged_files_of_one_second_do_not_overwrite_each_other(path):
     kept = set()
     for _ in range(3):
