@@ -179,7 +179,7 @@ class VideoMemory:
     def _keep_pace(self) -> None:
         """Hold what a crash may lose to a second, and what waits in RAM to its bound."""
         store = self._store
-        if store.degraded:
+        if store.degraded or self.read_only:
             self._drop_unsaved()
         elif (
             store.oldest_unsaved_s() > 1.0
@@ -200,16 +200,17 @@ class VideoMemory:
             while self._store.unsaved_bytes() > limit:
                 unsaved = self._store.unsaved_keyframes()
                 if len(unsaved) < 2:
-                    return
+                    return  # the newest stays, whatever its size
                 self._spare_one(keep=unsaved[-1], among=unsaved)
 
     def put_features(self, keyframe_id: int, digest: str, features: FrameFeatures) -> None:
         """Store what an encoder made of a keyframe; nothing happens if the keyframe is gone.
 
+        A memory opened read-only keeps them in RAM.
+
         Args:
             digest: of the encoder's frame fingerprint.
         """
-        self._check_writable()
         data = features.to_bytes()
         with self._lock:
             if keyframe_id not in self._entries:

@@ -57,7 +57,8 @@ class FileStore:
     Args:
         path: the file; made if there is none.
         commit_interval_s: write this often.
-        read_only: only read, perhaps while another process writes.
+        read_only: only read, perhaps while another process writes; features are taken all the
+            same and end with the process.
 
     Attributes:
         degraded: why nothing can be written at the moment; empty when all is well.
@@ -168,7 +169,7 @@ class FileStore:
         )
 
     def _put(self, key: Key, statements: list[Statement], data: bytes | None) -> None:
-        if self.read_only:
+        if self.read_only and key[0] != "features":
             raise MemoryFileError(f"{self.path}: opened read-only")
         with self._guard:
             if self._closed:

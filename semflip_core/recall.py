@@ -87,7 +87,11 @@ class Recall:
     def fingerprint(self) -> Fingerprint:
         """Name and numbers of the policy."""
         names = hashlib.sha256("\n".join(NAMES).encode()).hexdigest()[:8]
-        fields = {"policy": POLICY, "version": VERSION, "names": names}
+        fields: dict[str, str | int | float | bool | None] = {
+            "policy": POLICY,
+            "version": VERSION,
+            "names": names,
+        }
         return fields | self.settings.model_dump()
 
     @property
@@ -184,8 +188,7 @@ class Recall:
             return np.asarray(stored.arrays["rows"], np.int8)
         regions = self._regions(keyframe_id)
         rows = standing_for(regions, self._search_basis(), self.settings.index_vectors)
-        if not self._memory.read_only:
-            self._memory.put_features(keyframe_id, self.index_digest, FrameFeatures({"rows": rows}))
+        self._memory.put_features(keyframe_id, self.index_digest, FrameFeatures({"rows": rows}))
         return rows
 
     def _regions(self, keyframe_id: int) -> Vector:

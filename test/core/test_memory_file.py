@@ -125,10 +125,29 @@ def test_a_reader_may_look_while_it_is_written_and_cannot_change_it(path):
                 lambda: fill(reader, 1),
                 reader.clear,
                 lambda: reader.remove([1]),
-                lambda: reader.put_features(1, "a", numbers(1)),
             ):
                 with pytest.raises(MemoryFileError, match="read-only"):
                     change()
+
+
+def test_a_reader_keeps_features_it_computes_to_itself(path):
+    """Asking the memory of a running node works even where its features are not written yet."""
+    with VideoMemory(path) as memory:
+        fill(memory, 3)
+        memory.flush()
+        settings = MemorySettings(max_unsaved_bytes=1_000_000)
+        with VideoMemory(path, settings, read_only=True) as reader:
+            assert reader.missing_features("a") == [1, 2, 3]
+            reader.put_features(2, "a", numbers(5))
+            got = reader.features(2, "a").arrays["v"]
+            np.testing.assert_array_equal(got, numbers(5).arrays["v"])
+            reader.flush()
+            for keyframe in (1, 3):
+                reader.put_features(keyframe, "a", numbers(1, 900_000))
+            assert reader.missing_features("a") == [], "over its bound they are not asked for again"
+        assert memory.missing_features("a") == [1, 2, 3]
+    with VideoMemory(path, read_only=True) as reader:
+        assert reader.missing_features("a") == [1, 2, 3]
 
 
 def test_reading_what_is_not_there_makes_no_file(path):

@@ -83,9 +83,11 @@ def test_a_robot_parked_before_the_thing_does_not_crowd_out_another_sight_of_it(
     for k in range(100):
         see(memory, "cup", x=100.0 + k)
     elsewhere = see(memory, "mug", x=50.0)
-    chosen = recall(memory).choose("mug").recalled
-    assert elsewhere in chosen
-    assert len(set(chosen) & set(parked)) == 3
+    for weight in (0.5, 0.0):  # without holding frames back softly, one view still gives way
+        chosen = recall(memory, RecallSettings(recalled_frames=4, spread_weight=weight))
+        found = chosen.choose("mug").recalled
+        assert elsewhere in found
+        assert len(set(found) & set(parked)) == 3
 
 
 def test_without_poses_time_spreads_the_choice():
@@ -233,6 +235,14 @@ def test_the_prefix_covers_the_memory_and_is_not_recalled_again():
         assert not set(choice.prefix) & set(choice.recalled)
     places = sorted(memory.record(i).pose.position[0] for i in choices[0].prefix)
     assert max(np.diff([0.0, *places, 40.0])) < 12.0
+
+
+def test_prefix_and_recalled_frames_share_out_a_short_memory():
+    memory = VideoMemory()
+    ids = [see(memory, "mug", x=3.0 * k) for k in range(20)]
+    choice = recall(memory, RecallSettings(prefix_frames=8, recalled_frames=16)).choose("mug")
+    assert len(choice.prefix) == 8 and len(choice.recalled) == 12
+    assert sorted(choice.prefix + choice.recalled) == ids
 
 
 def test_the_policy_is_named_with_every_number():
