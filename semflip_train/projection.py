@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,12 +119,14 @@ def gather(
         scenes.append(load_or_pool(file, scene, backbone))
         _progress("heaps", seed, heaps)
     text = TextEncoder()
-    base = base_tensors(text, PhraseParser())
+    base = _kept(folder / "base.safetensors", lambda: base_tensors(text, PhraseParser()))
     texts = sorted(
         {t for w in words for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
     )
-    centred = ProjectionWeights(base, {}).centred(text.bulk_vectors(texts))
-    pictures = [averages(backbone.grid(resize(p))) for p in training_pictures(assets or Path("/"))]
+    raw = _kept(folder / "texts.safetensors", lambda: _by_text(texts, text), need=texts)
+    centred = ProjectionWeights(base, {}).centred(np.stack([raw[t] for t in texts]))
+    pooled = _kept(folder / "photographs.safetensors", lambda: _photographs(assets, backbone))
+    pictures = [pooled[name] for name in sorted(pooled)]
     real = np.concatenate([np.concatenate([p[::3], p[-1:]]) for p in pictures])
     return Material(
         words=words,
@@ -135,6 +137,33 @@ def gather(
         base=base,
         vectors=dict(zip(texts, centred, strict=True)),
     )
+
+
+def _by_text(texts: Sequence[str], text: TextEncoder) -> dict[str, Array]:
+    return dict(zip(texts, text.bulk_vectors(texts), strict=True))
+
+
+def _photographs(assets: Path | None, backbone: Backbone) -> dict[str, Array]:
+    pictures = training_pictures(assets or Path("/"))
+    return {f"{n:04d}": averages(backbone.grid(resize(p))) for n, p in enumerate(pictures)}
+
+
+def _kept(
+    file: Path, make_tensors: Callable[[], dict[str, Array]], need: Sequence[str] = ()
+) -> dict[str, Array]:
+    """Tensors from a file of the cache, or made now and kept there; ``need`` must be among them."""
+    from safetensors.numpy import load_file, save_file
+
+    if file.is_file():
+        found: dict[str, Array] = load_file(file)
+        if set(need) <= found.keys():
+            return found
+    tensors = {name: np.ascontiguousarray(value) for name, value in make_tensors().items()}
+    partial = file.with_suffix(".partial")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, partial)
+    partial.replace(file)
+    return tensors
 
 
 def train(
@@ -218,8 +247,8 @@ def main() -> None:
     parser.add_argument("--assets", type=Path, help="root of unpacked Debian data packages")
     parser.add_argument("--out", type=Path, default=DEFAULT_WEIGHTS)
     parser.add_argument("--cache", type=Path, default=cache_folder() / "projection-scenes")
-    parser.add_argument("--rooms", type=int, default=120)
-    parser.add_argument("--heaps", type=int, default=360)
+    parser.add_argument("--rooms", type=int, default=50)
+    parser.add_argument("--heaps", type=int, default=120)
     parser.add_argument("--folds", type=int, default=0, help="also write cross-fitting weights")
     parser.add_argument("--epochs", type=int, default=FitSettings().epochs)
     parser.add_argument("--skip-measure", action="store_true")

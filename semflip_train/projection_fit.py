@@ -8,6 +8,7 @@ to their ConSE vectors, so that what the classifier knows of the real world surv
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,16 +24,26 @@ from semflip_core.settings import Settings
 from semflip_train.projection_scenes import SceneRegions
 from semflip_train.projection_vocabulary import Named
 
+logger = logging.getLogger("semflip")
+
 Array = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+
+
+#: Objects of a region whose words are not held against it.
+OTHERS = 6
+#: Regions of a model in an epoch; the same model over and over teaches little.
+REGIONS_A_MODEL = 100
+#: Every so manieth ImageNet name competes; all 1000 would take most of the time.
+LABEL_STEP = 3
 
 
 class FitSettings(Settings):
     """How the projection is trained."""
 
     hidden: int = Field(default=384, ge=8, description="Width of the MLP.")
-    epochs: int = Field(default=10, ge=1)
-    batch: int = Field(default=768, ge=8)
+    epochs: int = Field(default=4, ge=1)
+    batch: int = Field(default=512, ge=8)
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.02, ge=0)
     temperature: float = Field(default=0.06, gt=0)
@@ -101,7 +112,7 @@ def build_bank(
     texts = sorted({t for w in words for t in (*w.names, w.described)} | set(extra))
     texts += [t for t in background if t not in set(texts)]
     index = {text: number for number, text in enumerate(texts)}
-    bank = np.concatenate([np.stack([vectors[t] for t in texts]), labels])
+    bank = np.concatenate([np.stack([vectors[t] for t in texts]), labels[::LABEL_STEP]])
     positive = np.zeros((len(words), len(bank)), bool)
     masked = np.zeros_like(positive)
     by_category: dict[str, list[Named]] = {}
@@ -142,9 +153,10 @@ def build_rows(
         good &= known[main] >= 0
         empty = cover.max(axis=1) < settings.empty_cover
         model = np.where(good, known[main], -1)
-        shown = np.where(cover > 0.05, known[None, :], -1)
-        width = 10 - shown.shape[1]
-        shown = np.pad(shown, ((0, 0), (0, width)), constant_values=-1)
+        largest = np.argsort(-cover, axis=1, kind="stable")[:, :OTHERS]
+        some = np.take_along_axis(cover, largest, axis=1) > 0.05
+        shown = np.full((len(cover), OTHERS), -1)
+        shown[:, : largest.shape[1]] = np.where(some, known[largest], -1)
         keep = good | empty
         parts.append((scene.pooled[keep], vectors[keep], model[keep], shown[keep]))
     return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -189,7 +201,8 @@ def fit(
     real_x = (torch.from_numpy(real[0].astype(np.float32)) - x_mean) / x_scale
     real_conse = torch.from_numpy(real[1])
     net.train()
-    for _ in range(settings.epochs):
+    for epoch in range(settings.epochs):
+        running = 0.0
         order = _balanced(rows.model, rng)
         for start in range(0, len(order) - settings.batch + 1, settings.batch):
             chosen = order[start : start + settings.batch]
@@ -211,6 +224,9 @@ def fit(
             loss.backward()
             optimiser.step()
             schedule.step()
+            running += float(loss.detach())
+        count = max(1, len(order) // settings.batch)
+        logger.info("epoch %d of %d: loss %.3f", epoch + 1, settings.epochs, running / count)
     return {
         "mlp.mean": mean,
         "mlp.scale": scale,
@@ -222,11 +238,11 @@ def fit(
 
 
 def _balanced(model: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A shuffled epoch in which no model has over 160 regions, and background a tenth."""
+    """A shuffled epoch in which no model has over 100 regions, and background a tenth."""
     chosen = []
     for value in np.unique(model[model >= 0]):
         rows = np.flatnonzero(model == value)
-        chosen.append(rng.choice(rows, min(len(rows), 160), replace=False))
+        chosen.append(rng.choice(rows, min(len(rows), REGIONS_A_MODEL), replace=False))
     objects = np.concatenate(chosen)
     empty = np.flatnonzero(model < 0)
     count = min(len(empty), len(objects) // 9)
