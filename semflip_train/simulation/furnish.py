@@ -39,6 +39,8 @@ SEATS_AT = {
     "table with a checked tablecloth": "chair",
     "desk": "office chair",
 }
+#: A sequence about new things tries so many of them in each room.
+NEW_SHARE = 0.32
 #: Places of things that stand on others.
 ON_FURNITURE = ("table", "shelf")
 FRONT_CLEARANCE = 0.35
@@ -155,9 +157,8 @@ class Furnisher:
         room = self._plan.rooms[index]
         area = room.width * room.depth
         for thing in self._things.values():
-            # a sequence about new things has as many of them as there is space for
             wanted = thing.held_out and self._usable[thing.name] and not self._count[thing.name]
-            if wanted and thing.place not in ON_FURNITURE and self._rng.random() < 0.45:
+            if wanted and thing.place not in ON_FURNITURE and self._rng.random() < NEW_SHARE:
                 self._put(thing, index)
         for name in CORE.get(room.kind, ()):
             if name in self._things and self._rng.random() < 0.88:
@@ -182,7 +183,10 @@ class Furnisher:
         order = self._rng.permutation(len(fitting))
         again = self._rng.random(len(fitting)) < 0.12
         fresh = [fitting[i] for i in order if self._count[fitting[i].name] == 0 or again[i]]
-        yield from sorted(fresh, key=lambda thing: not thing.held_out)[:count]
+        if any(thing.held_out for thing in fresh):
+            first = self._rng.random() < 0.6
+            fresh.sort(key=lambda thing: thing.held_out != first)
+        yield from fresh[:count]
 
     def _model(self, thing: Thing) -> str | None:
         keys = [key for key in self._usable[thing.name] if key not in self._used]

@@ -21,6 +21,7 @@ from semflip_train.simulation.referents import (
     Seen,
     ambiguous_nouns,
     describe,
+    might_be_in,
     near_misses,
     referents,
     unsupported,
@@ -74,6 +75,8 @@ class QuestionWriter:
     def _answerable(self, seen: Seen) -> None:
         words = wording.TEST if seen.split == "test" else wording.TRAIN
         pool = list(referents(seen))
+        if self.balanced and seen.split == "test":
+            pool = [item for item in pool if not _obvious_room(item, seen)]
         shares = self._shares(seen, pool)
         have = sum(row["sequence"] == seen.name and row["answerable"] for row in self.rows)
         uses = np.zeros(len(seen.objects))
@@ -185,12 +188,13 @@ class QuestionWriter:
             for item in referents(other)
             if unsupported(item, seen) == category
         ]
+        weighed = [(entry, self._evening(entry[1])) for entry in pool]
         done = 0
         used: set[str] = set()
         for _ in range(30 * count):
             if done == count or not pool:
                 break
-            weights = np.array([KIND_WEIGHTS[item.kind] for _, item in pool])
+            weights = np.array([KIND_WEIGHTS[item.kind] * rare for (_, item), rare in weighed])
             other, item = pool[int(self._rng.choice(len(pool), p=weights / weights.sum()))]
             text = self._text(item, wording.TEST)
             if item.phrase.noun in used or (other.name, text) in self._asked:
@@ -206,11 +210,21 @@ class QuestionWriter:
                 done += 1
         return done
 
+    def _evening(self, item: Referent) -> float:
+        """Weight that makes common things, which few places lack, as often absent as present."""
+        if not self.balanced:
+            return 1.0
+        lacking = sum(
+            not any(might_be(item.phrase.noun, placed) for placed in other.objects)
+            for other in self.sequences
+        )
+        return 1.0 / max(lacking, 1)
+
     def _own_near_misses(self, seen: Seen, count: int, tests: Sequence[Seen]) -> int:
         looks: Sequence[str] = PLAIN
         if self.balanced:
             looks = [item.look for one in tests for item in one.objects if item.any_colour]
-        pool = list(near_misses(seen, tuple(dict.fromkeys(looks))))
+        pool = list(near_misses(seen, tuple(dict.fromkeys(looks)), plausible=self.balanced))
         often = Counter(looks)
         weights = np.array([float(often[phrase.look]) if phrase.look else 1.0 for phrase in pool])
         done = 0
@@ -266,6 +280,12 @@ class QuestionWriter:
             }
         )
         return Phrase(names[int(self._rng.integers(len(names)))])
+
+
+def _obvious_room(item: Referent, seen: Seen) -> bool:
+    """Whether a phrase names the only room of the place where such a thing belongs."""
+    placed = seen.objects[item.label]
+    return item.kind == "room" and len(might_be_in(placed, seen.plan)) < 2
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

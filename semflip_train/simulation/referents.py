@@ -119,15 +119,26 @@ def _anchor_is_here(phrase: Phrase, seen: Seen) -> bool:
     return any(might_be(anchor, item) for item in seen.objects)
 
 
-def near_misses(seen: Seen, looks: Sequence[str]) -> Iterator[Phrase]:
+def might_be_in(item: Placed, plan: Plan) -> set[str]:
+    """Names of the rooms of a plan in which such a thing is nothing special."""
+    kinds = {room.kind for room in plan.rooms}
+    return {
+        ROOM_NAMES[kind]
+        for kind in kinds
+        if kind in item.thing.rooms or "any" in item.thing.rooms or item.thing.held_out
+    }
+
+
+def near_misses(seen: Seen, looks: Sequence[str], *, plausible: bool) -> Iterator[Phrase]:
     """Phrases with the noun of a well visible object and a look or relation that fits nothing.
 
     Args:
         looks: that may be claimed of it; where things come in any colour, of those only.
+        plausible: name only rooms in which such a thing would be nothing special.
     """
     recoloured = any(item.paint for item in seen.objects)
     supports = sorted({item.thing.name for item in seen.objects if item.thing.surface})
-    rooms = sorted({ROOM_NAMES[room.kind] for room in seen.plan.rooms})
+    all_rooms = {ROOM_NAMES[room.kind] for room in seen.plan.rooms}
     for label, item in enumerate(seen.objects):
         if not seen.labels.is_answerable(label):
             continue
@@ -136,6 +147,7 @@ def near_misses(seen: Seen, looks: Sequence[str]) -> Iterator[Phrase]:
         told = () if recoloured and not item.any_colour else looks
         wrong = [Phrase(noun, look, kind="look") for noun in item.thing.names for look in told]
         on = support_of(item, seen.objects)
+        rooms = sorted(might_be_in(item, seen.plan) if plausible else all_rooms)
         for noun in item.thing.names:
             if on is not None:
                 wrong += [Phrase(noun, relation=f"on the {s}", kind="on") for s in supports]

@@ -168,8 +168,20 @@ def test_colours_are_asked_only_of_what_might_have_another_one() -> None:
     looks = {item.phrase.words for item in referents(seen) if item.phrase.look}
     assert "pink backpack" in looks
     assert not any("extinguisher" in words for words in looks), "always red: the word tells it"
-    misses = {phrase.words for phrase in near_misses(seen, ("pink", "blue")) if phrase.look}
+    misses = {
+        phrase.words
+        for phrase in near_misses(seen, ("pink", "blue"), plausible=True)
+        if phrase.look
+    }
     assert misses == {"blue backpack", "blue rucksack"}
+
+
+def test_no_near_miss_names_a_room_where_such_a_thing_would_be_odd() -> None:
+    objects = (placed("toilet", room=1), placed("radiator", 0, (3.0, 0.0), room=1))
+    seen = seen_as("a", "test", objects, plan("bedroom", "bathroom"))
+    rooms = {p.words for p in near_misses(seen, (), plausible=True) if p.kind == "room"}
+    assert "radiator in the bedroom" in rooms
+    assert "toilet in the bedroom" not in rooms
 
 
 def test_answers_without_a_twin_use_looks_as_often_as_refusals_do() -> None:
@@ -231,7 +243,7 @@ def test_referents_are_well_visible_and_near_misses_fit_nothing() -> None:
     )
     assert {item.label for item in referents(seen)} == {0, 1, 2}
     assert {item.label for item in referents(dim)} == {0, 1}
-    for phrase in near_misses(seen, PLAIN):
+    for phrase in near_misses(seen, PLAIN, plausible=False):
         assert candidates(phrase, objects, where) == []
         assert any(phrase.noun in item.thing.names for item in objects)
 
