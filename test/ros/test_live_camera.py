@@ -90,7 +90,7 @@ def test_a_publisher_whose_reliability_does_not_fit_is_named_with_the_cure(
         robot.node.create_publisher(Image, "image", profile)
         process.wait_for("image_reliability to 'best_effort'")
         wait_until(
-            lambda: robot.health.get("camera") and robot.health["camera"].level == b"\x02",
+            lambda: robot.level("camera") == b"\x02",
             what="an error in the diagnostics",
         )
 

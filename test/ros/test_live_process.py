@@ -71,7 +71,7 @@ def test_a_hanging_encoder_times_out_and_then_the_process_leaves(tmp_path, slow_
         assert process.child.wait(15.0) == STUCK
         assert 2.0 < time.monotonic() - asked < 8.0
         assert "stuck" in process.text()
-        assert robot.health["queries"].level == b"\x02"
+        assert robot.level("queries") == b"\x02"
         assert len(robot.of("decision", query_id)) == 1
 
 

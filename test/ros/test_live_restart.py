@@ -127,7 +127,7 @@ def test_a_damaged_memory_file_is_set_aside_and_the_node_starts_empty(
     file.write_bytes(b"SQLite format 3\0" + b"\x55" * 8000)
     with active_robot(tmp_path, colour_gate_file, memory_path=file) as (_, robot):
         assert robot.keyframes() == 0
-        wait_until(lambda: robot.health["memory"].level == b"\x01", what="a warning")
+        wait_until(lambda: robot.level("memory") == b"\x01", what="a warning")
         robot.show("red", x=0.0)
         robot.wait_for_keyframes(1)
     kept = [other for other in tmp_path.glob("memory.db*") if other != file]

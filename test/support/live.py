@@ -181,6 +181,11 @@ class Robot:
         status = self.health.get(part)
         return next((v.value for v in status.values if v.key == key), "") if status else ""
 
+    def level(self, part: str) -> bytes:
+        """Level of a part in the latest diagnostics; empty while there is none."""
+        status = self.health.get(part)
+        return bytes(status.level) if status else b""
+
     # What it does ------------------------------------------------------------------------------
 
     def connect(self) -> None:
