@@ -18,52 +18,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from semflip_core.frames import KeyframeRecord
-from semflip_core.keyframes import LOOKS_BYTES
 from semflip_core.settings import MemorySettings
+from semflip_core.views import Numbers, Slots, Views
 
 #: Only views within so many ``redundant_distance_m`` are compared; farther ones are not alike.
-REACH = 3.0
+REACH = 2.0
 #: Views of a map that the robot is no longer on can never become goals; they thin out first.
 OLD_MAP_WEIGHT = 0.5
 #: Wider than any building; views farther apart are not compared.
 WIDEST_M = 100_000.0
+#: Views of one cell that are compared with their surroundings at once; bounds the memory it takes.
+AT_ONCE = 256
 
 Cell = tuple[str, str, int, int]
-Numbers = NDArray[np.float64]
-Slots = NDArray[np.intp]
+View = tuple[KeyframeRecord, bytes, float]
+"""A record, its looks, and how different the views are that it already stands for."""
 
 
 class Redundancy:
-    """Keeps, for each keyframe, its most alike other one.
+    """Keeps, for each keyframe, its most alike other one; of equally alike ones the oldest.
 
-    Adding and removing compare a keyframe with those around it only. Differences are in units of
-    the settings' ``redundant_*``: one unit is a view worth keeping beside the other.
+    Adding and removing compare a keyframe with those around it only.
+
+    Args:
+        settings: what counts as different, ``redundant_*``.
+        views: keyframes to begin with.
     """
 
-    def __init__(self, settings: MemorySettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: MemorySettings, views: Iterable[View] = ()) -> None:
         self._cell_m = REACH * settings.redundant_distance_m
         self._cell_s = REACH * settings.redundant_time_s
+        self._views = Views(settings)
         self._slot_of: dict[int, int] = {}
         self._free: list[int] = []
         self._cells: dict[Cell, set[int]] = {}
         self._cell_of: dict[int, Cell] = {}
         self._ids: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._place: Numbers = np.zeros((0, 3))  # metres; seconds where there is no pose
-        self._turn: Numbers = np.zeros((0, 4))
-        self._looks: NDArray[np.uint8] = np.zeros((0, LOOKS_BYTES), np.uint8)
         self._nearest: Numbers = np.zeros(0)
         self._partner: Slots = np.zeros(0, np.intp)
         self._reach: Numbers = np.zeros(0)
         self._old_map: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        for record, looks, reach in views:
+            self._insert(record, looks, reach)
+        self._find_all_partners()
 
     def _grow(self, size: int) -> None:
         old = len(self._ids)
         more = size - old
+        self._views.grow(size)
         self._ids = np.concatenate([self._ids, np.zeros(more, np.int64)])
-        self._place = np.concatenate([self._place, np.zeros((more, 3))])
-        self._turn = np.concatenate([self._turn, np.zeros((more, 4))])
-        self._looks = np.concatenate([self._looks, np.zeros((more, LOOKS_BYTES), np.uint8)])
         self._nearest = np.concatenate([self._nearest, np.full(more, np.inf)])
         self._partner = np.concatenate([self._partner, np.zeros(more, np.intp)])
         self._reach = np.concatenate([self._reach, np.zeros(more)])
@@ -73,36 +76,27 @@ class Redundancy:
     def __len__(self) -> int:
         return len(self._slot_of)
 
-    def add(self, record: KeyframeRecord, looks: bytes, reach: float = 0.0) -> None:
-        """Take a keyframe into account.
+    def add(self, record: KeyframeRecord, looks: bytes) -> None:
+        """Take a new keyframe into account."""
+        slot = self._insert(record, looks, 0.0)
+        others, differences = self._find_partner(slot)
+        closer = differences < self._nearest[others]
+        self._nearest[others[closer]] = differences[closer]
+        self._partner[others[closer]] = slot
 
-        Args:
-            looks: its coarse colours.
-            reach: how different the views are that it already stands for.
-        """
+    def _insert(self, record: KeyframeRecord, looks: bytes, reach: float) -> int:
         if not self._free:
             self._grow(max(64, 2 * len(self._ids)))
         slot = self._free.pop()
         self._slot_of[record.id] = slot
         self._ids[slot] = record.id
-        self._looks[slot] = np.frombuffer(looks, np.uint8)
-        if record.pose is None:
-            self._place[slot] = (record.stamp_ns * 1e-9, 0.0, 0.0)
-            self._turn[slot] = (0.0, 0.0, 0.0, 1.0)
-        else:
-            self._place[slot] = record.pose.position
-            self._turn[slot] = record.pose.orientation
+        self._views.put(slot, record, looks)
         self._old_map[slot] = False
         self._reach[slot] = reach
-        self._put_into_cell(slot, self._cell(record))
-
-    def _put_into_cell(self, slot: int, cell: Cell) -> None:
+        cell = self._cell(record)
         self._cell_of[slot] = cell
         self._cells.setdefault(cell, set()).add(slot)
-        others, distances = self._find_partner(slot)
-        closer = distances < self._nearest[others]
-        self._nearest[others[closer]] = distances[closer]
-        self._partner[others[closer]] = slot
+        return slot
 
     def remove(self, keyframe_id: int) -> None:
         """Forget a keyframe."""
@@ -166,57 +160,52 @@ class Redundancy:
         """Compare over twice the distance, because nothing is within reach any more."""
         self._cell_m *= 2.0
         self._cell_s *= 2.0
-        cells = {
-            slot: (cell[0], cell[1], cell[2] // 2, cell[3] // 2 if cell[1] else cell[3])
-            for slot, cell in self._cell_of.items()
-        }
         self._cells.clear()
-        self._nearest[:] = np.inf
-        for slot, cell in cells.items():
-            self._put_into_cell(slot, cell)
+        for slot, (map_id, frame_id, column, row) in self._cell_of.items():
+            cell = (map_id, frame_id, column // 2, row // 2 if frame_id else row)
+            self._cell_of[slot] = cell
+            self._cells.setdefault(cell, set()).add(slot)
+        self._find_all_partners()
+
+    def _find_all_partners(self) -> None:
+        for cell, members in self._cells.items():
+            around = self._around(cell)
+            slots = np.array(sorted(members), np.intp)
+            for start in range(0, len(slots), AT_ONCE):
+                some = slots[start : start + AT_ONCE]
+                differences = self._views.differences(some, around)
+                differences[some[:, None] == around[None]] = np.inf
+                best = differences.argmin(axis=1)
+                self._nearest[some] = differences[np.arange(len(some)), best]
+                self._partner[some] = around[best]
 
     def _find_partner(self, slot: int) -> tuple[Slots, Numbers]:
         """Compare a keyframe with those around it; they and their differences."""
         around = self._around(self._cell_of[slot])
         around = around[around != slot]
-        distances = self._distances(slot, around)
         self._nearest[slot], self._partner[slot] = np.inf, slot
-        if around.size:
-            best = int(distances.argmin())
-            self._nearest[slot], self._partner[slot] = distances[best], around[best]
-        return around, distances
+        if around.size == 0:
+            return around, np.zeros(0)
+        differences = self._views.differences(np.array([slot]), around)[0]
+        best = int(differences.argmin())
+        self._nearest[slot], self._partner[slot] = differences[best], around[best]
+        return around, differences
 
     def _cell(self, record: KeyframeRecord) -> Cell:
         if record.pose is None:
             span = math.floor(record.stamp_ns * 1e-9 / self._cell_s)
             return (record.map_id, "", span, record.segment)
         x, y, _ = record.pose.position
-        return (
-            record.map_id,
-            record.pose.frame_id,
-            math.floor(x / self._cell_m),
-            math.floor(y / self._cell_m),
-        )
+        column, row = math.floor(x / self._cell_m), math.floor(y / self._cell_m)
+        return (record.map_id, record.pose.frame_id, column, row)
 
     def _around(self, cell: Cell) -> Slots:
+        """Slots in a cell and those next to it, oldest keyframe first."""
         map_id, frame_id, column, row = cell
         rows = (0,) if not frame_id else (-1, 0, 1)
         found: list[int] = []
         for i in (-1, 0, 1):
             for j in rows:
                 found += self._cells.get((map_id, frame_id, column + i, row + j), ())
-        return np.array(sorted(found), np.intp)
-
-    def _distances(self, slot: int, others: Slots) -> Numbers:
-        """Difference of one keyframe from others; ``(others,)``."""
-        settings = self._settings
-        reach = (
-            settings.redundant_distance_m if self._cell_of[slot][1] else settings.redundant_time_s
-        )
-        apart = self._place[others] - self._place[slot]
-        place = (apart * apart).sum(axis=1) / reach**2
-        alike = np.abs(self._turn[others] @ self._turn[slot])
-        angle = 2.0 * np.arccos(np.minimum(alike, 1.0)) / math.radians(settings.redundant_angle_deg)
-        looks = np.abs(self._looks[others].astype(np.int16) - self._looks[slot].astype(np.int16))
-        looks_unit = looks.mean(axis=1) / (255.0 * settings.redundant_looks)
-        return np.asarray(np.sqrt(place + angle * angle + looks_unit * looks_unit))
+        slots = np.array(found, np.intp)
+        return slots[np.argsort(self._ids[slots])]

@@ -389,9 +389,9 @@ class VideoMemory:
     def _ready_redundancy(self) -> Redundancy:
         """Built when first needed: a memory that never fills up never pays for it."""
         if self._redundancy is None:
-            self._redundancy = Redundancy(self.settings)
-            for entry in self._entries.values():
-                self._redundancy.add(entry.record, entry.looks, entry.reach)
+            entries = self._entries.values()
+            views = ((entry.record, entry.looks, entry.reach) for entry in entries)
+            self._redundancy = Redundancy(self.settings, views)
             self._mark_maps()
         return self._redundancy
 
