@@ -21,6 +21,7 @@ from semflip_train.evaluation import Judged
 from semflip_train.features import FeatureTable, load_table
 from semflip_train.metrics import Confusion
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
+from semflip_train.stages import SINGLE
 from semflip_train.summary import gate_values
 from semflip_train.training import Matrix
 
@@ -60,39 +61,48 @@ def compare(
     rows: dict[str, Any] = {"always refuse": refuse_all}
     if training_run is None or not settings.evaluation.baselines:
         return rows
-    train = load_table(training_run.features / "train")
-    calibration_folder = training_run.features / "calibration"
-    calibration = load_table(calibration_folder) if calibration_folder.is_dir() else train
-    reached = np.array([bool(np.isfinite(j.vector).all()) for j in judged])
-    vectors = np.stack([j.vector for j in judged])
-    for name, baseline, inputs in _baselines(judged, vectors, gate, settings, train, calibration):
-        fitted, held, test = inputs
+    train, calibration = _tables(training_run, "")
+    jobs = _baselines(judged, gate, settings, train, calibration)
+    if training_run.single_frame_recall is not None:
+        small, held = _tables(training_run, f"_{SINGLE}")
+        inputs = (small.x, held.x, np.stack([j.single_vector for j in judged]))
+        jobs.append((SmallGate("best single frame", settings.training), inputs))
+    for baseline, (fitted, held_rows, test) in jobs:
         baseline.fit(fitted, train.y)
-        tau = best_threshold(calibration.y, baseline.score(held))
+        tau = best_threshold(calibration.y, baseline.score(held_rows))
+        reached = np.isfinite(test).all(axis=1)
         scores = np.full(count, np.inf)
         scores[reached] = baseline.score(test[reached])
-        finite = np.where(np.isfinite(scores), scores, np.nanmax(scores[reached]) + 1.0)
-        rows[name] = gate_values(judged, finite, finite > tau) | {"threshold": tau}
+        top = scores[reached].max(initial=0.0) + 1.0
+        finite = np.where(np.isfinite(scores), scores, top)
+        rows[baseline.name] = gate_values(judged, finite, finite > tau) | {"threshold": tau}
     return rows
 
 
 Inputs = tuple[Matrix, Matrix, Matrix]
 
 
+def _tables(run: RunDirectory, ending: str) -> tuple[FeatureTable, FeatureTable]:
+    """Training and calibration rows; the former twice where there is no calibration split."""
+    train = load_table(run.features / f"train{ending}")
+    folder = run.features / f"calibration{ending}"
+    return train, load_table(folder) if folder.is_dir() else train
+
+
 def _baselines(
     judged: Sequence[Judged],
-    vectors: Matrix,
     gate: Gate,
     settings: ExperimentSettings,
     train: FeatureTable,
     calibration: FeatureTable,
-) -> list[tuple[str, Baseline, Inputs]]:
+) -> list[tuple[Baseline, Inputs]]:
+    """Baselines with their training, calibration and test rows."""
     words: Inputs = (
         question_vectors([s.question for s in train.samples]),
         question_vectors([s.question for s in calibration.samples]),
         question_vectors([j.query.question for j in judged]),
     )
-    seen: Inputs = (train.x, calibration.x, vectors)
+    seen: Inputs = (train.x, calibration.x, np.stack([j.vector for j in judged]))
     on_embeddings: list[Baseline] = [LogisticProbe(), Neighbours(), Mahalanobis(), Energy(gate)]
-    blind = SmallGate("blind gate", settings.training)
-    return [("blind gate", blind, words), *((b.name, b, seen) for b in on_embeddings)]
+    blind: Baseline = SmallGate("blind gate", settings.training)
+    return [(blind, words), *((baseline, seen) for baseline in on_embeddings)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -52,7 +55,12 @@ class LocalEngine:
                 if progress is not None:
                     progress("sequences", number, len(items))
             return results
-        with ProcessPoolExecutor(self._workers, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(
+            self._workers,
+            mp_context=get_context("spawn"),
+            initializer=_die_with,
+            initargs=(os.getpid(),),
+        ) as pool:
             waiting = {pool.submit(unit, root, item): item for item in items}
             done: dict[str, dict[str, Any]] = {}
             for future in as_completed(waiting):
@@ -66,6 +74,17 @@ class LocalEngine:
                 if progress is not None:
                     progress("sequences", len(done), len(items))
         return [done[item] for item in items]
+
+
+def _die_with(parent: int) -> None:
+    """End this worker when its parent is gone, so that a run started again finds no file held."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class RayEngine:

@@ -48,6 +48,7 @@ class Judged:
         decision: as ``Decision.to_json`` gives it.
         vector: ``(dim,)`` embedding; NaN where none was reached.
         relevance: best relevance over the frames; NaN where none was reached.
+        single_vector: ``(dim,)`` embedding with the best frame alone; NaN where not asked for.
         goal: measured goal; None without a goal or without a label.
         evidence_right: whether the best evidence shows the referent; None without a label.
     """
@@ -56,6 +57,7 @@ class Judged:
     decision: dict[str, Any]
     vector: Matrix
     relevance: float
+    single_vector: Matrix
     goal: GoalCheck | None
     evidence_right: bool | None
 
@@ -114,6 +116,7 @@ class SequenceEvaluation:
     decision: DecisionSettings
     distance_m: float
     bearing_deg: float
+    single_recall: RecallSettings | None = None
     asked_now: int = 0
 
     def agent(self) -> RecordingAgent:
@@ -135,6 +138,7 @@ class SequenceEvaluation:
     ) -> list[Judged]:
         """Ask every question, or take its decision from the cache."""
         agent = self.agent()
+        single = self._single_agent()
         records = self.frames.memory.records()
         settings = json_hash(
             {
@@ -142,6 +146,7 @@ class SequenceEvaluation:
                 "pipeline": dict(agent.fingerprint()),
                 "decision": self.decision.model_dump(mode="json"),
                 "memory": self.content,
+                "single": dict(single.fingerprint()) if single is not None else None,
             }
         )
         judged = []
@@ -149,7 +154,7 @@ class SequenceEvaluation:
             key = json_hash([settings, query.id, query.question])
             stored = self.cache.get(key)
             if stored is None:
-                stored = self._ask(agent, query)
+                stored = self._ask(agent, single, query)
                 self.cache.put(key, stored)
                 self.asked_now += 1
             judged.append(self._judged(query, json.loads(stored), records))
@@ -157,14 +162,29 @@ class SequenceEvaluation:
                 progress(number, len(queries))
         return judged
 
-    def _ask(self, agent: RecordingAgent, query: Query) -> bytes:
+    def _single_agent(self) -> RefusalAgent | None:
+        if self.single_recall is None:
+            return None
+        return RefusalAgent(
+            self.frames.memory,
+            self.encoder,
+            None,
+            retriever=self.retriever,
+            recall=self.single_recall,
+        )
+
+    def _ask(self, agent: RecordingAgent, single: RefusalAgent | None, query: Query) -> bytes:
         agent.last = None
         decision: Decision = agent.ask(query.question, query_id=query.id)
         joint = agent.last.joint if agent.last is not None else None
+        alone = None
+        if single is not None and joint is not None:
+            alone = single.embed(decision.question).joint.vector
         record = {
             "decision": decision.to_json(),
             "vector": joint.vector.astype(float).tolist() if joint is not None else None,
             "relevance": float(joint.relevance.max()) if joint is not None else None,
+            "single": alone.astype(float).tolist() if alone is not None else None,
         }
         return json.dumps(record).encode()
 
@@ -172,17 +192,20 @@ class SequenceEvaluation:
         self, query: Query, record: dict[str, Any], records: Sequence[KeyframeRecord]
     ) -> Judged:
         decision = record["decision"]
-        vector = record["vector"]
         return Judged(
             query,
             decision,
-            np.array(vector, np.float32)
-            if vector is not None
-            else np.full(self.encoder.dimension, NAN, np.float32),
+            self._vector(record["vector"]),
             NAN if record["relevance"] is None else float(record["relevance"]),
+            self._vector(record["single"]),
             self._goal(query, decision, records),
             _evidence_right(query, decision),
         )
+
+    def _vector(self, values: list[float] | None) -> Matrix:
+        if values is None:
+            return np.full(self.encoder.dimension, NAN, np.float32)
+        return np.array(values, np.float32)
 
     def _goal(
         self, query: Query, decision: dict[str, Any], records: Sequence[KeyframeRecord]

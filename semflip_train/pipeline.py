@@ -121,6 +121,7 @@ def evaluate_stage(
                 settings.decision,
                 settings.evaluation.goal_distance_m,
                 settings.evaluation.bearing_deg,
+                training_run.single_frame_recall if training_run else None,
             )
             judged += work.judge(here, _step(progress, f"{sequence} questions"))
             asked += work.asked_now

@@ -42,6 +42,9 @@ class EvaluationSettings(Settings):
     goal_distance_m: float = Field(default=2.0, gt=0.0)
     bearing_deg: float = Field(default=45.0, gt=0.0, le=180.0)
     baselines: bool = Field(default=True, description="Also controls and baselines.")
+    single_frame: bool = Field(
+        default=True, description="Also a gate on the best single frame, as a control."
+    )
 
 
 class ExperimentSettings(Settings):
@@ -60,6 +63,11 @@ class ExperimentSettings(Settings):
     calibration: CalibrationSettings = CalibrationSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     global_frame: str | None = Field(default=None, description="None: the dataset's map frame.")
+
+
+def single_frame(recall: RecallSettings) -> RecallSettings:
+    """The same recall with the one best frame instead of the memory."""
+    return recall.model_copy(update={"prefix_frames": 0, "recalled_frames": 1})
 
 
 def read_experiment(file: Path) -> ExperimentSettings:
@@ -142,6 +150,12 @@ class RunDirectory:
     def features(self) -> Path:
         """Feature tables, one folder a split."""
         return self.root / "features"
+
+    @property
+    def single_frame_recall(self) -> RecallSettings | None:
+        """Recall of the control that sees one frame; None where it is off."""
+        wanted = self.settings.evaluation.baselines and self.settings.evaluation.single_frame
+        return single_frame(self.settings.recall) if wanted else None
 
     @property
     def gate(self) -> Path:

@@ -30,6 +30,8 @@ from semflip_train.synthesis.stage import SequenceSynthesis, synthesis_key
 logger = logging.getLogger("semflip")
 Progress = Callable[[str, int, int], None]
 #: Splits that are synthesised; the test split keeps its own questions.
+#: Names the tables of the control that sees one frame.
+SINGLE = "single"
 SYNTHESISED: tuple[Split, ...] = ("train", "calibration")
 
 
@@ -118,21 +120,28 @@ def features_unit(root: str, sequence: str, progress: Progress | None = None) ->
         OpenSequence(run, dataset, sequence, progress) as opened,
         BlobStore(run.cache_root / f"embeddings-{sequence}.sqlite") as cache,
     ):
-        embedder = SampleEmbedder(
-            opened.frames,
-            opened.frames.content(),
-            run.synth,
-            cache,
-            encoder=opened.encoder,
-            retriever=opened.retriever,
-            recall=run.settings.recall,
-        )
-        rows = embedder.embed(samples, _step(progress, f"{sequence} features"))
-        _save_rows(run.features / f"{sequence}.safetensors", rows, dict(embedder.fingerprint))
+        recalls = {sequence: run.settings.recall}
+        if run.single_frame_recall is not None:
+            recalls[f"{sequence}.{SINGLE}"] = run.single_frame_recall
+        computed = 0
+        for name, recall in recalls.items():
+            embedder = SampleEmbedder(
+                opened.frames,
+                opened.frames.content(),
+                run.synth,
+                cache,
+                encoder=opened.encoder,
+                retriever=opened.retriever,
+                recall=recall,
+            )
+            rows = embedder.embed(samples, _step(progress, f"{name} features"))
+            fingerprint = dict(embedder.fingerprint)
+            _save_rows(run.features / f"{name}.safetensors", rows, fingerprint)
+            computed += embedder.computed
         return {
             "sequence": sequence,
             "pairs": len(samples),
-            "pairs_embedded_now": embedder.computed,
+            "pairs_embedded_now": computed,
             "frames_encoded_now": opened.frames.encoded,
         }
 
@@ -183,14 +192,17 @@ def embed(run: RunDirectory, engine: Engine, progress: Progress | None = None) -
     for split in SYNTHESISED:
         names = dataset.info.splits.get(split, ())
         if names:
-            save_table(_table(run, names), run.features / split)
+            save_table(_table(run, names, ""), run.features / split)
+            if run.single_frame_recall is not None:
+                single = _table(run, names, f".{SINGLE}")
+                save_table(single, run.features / f"{split}_{SINGLE}")
 
 
-def _table(run: RunDirectory, sequences: Sequence[str]) -> FeatureTable:
+def _table(run: RunDirectory, sequences: Sequence[str], ending: str) -> FeatureTable:
     rows, samples = [], list[Sample]()
     fingerprint: dict[str, Any] = {}
     for sequence in sequences:
-        x, fingerprint = _load_rows(run.features / f"{sequence}.safetensors")
+        x, fingerprint = _load_rows(run.features / f"{sequence}{ending}.safetensors")
         rows.append(x)
         samples += read_samples(run.synth / f"{sequence}.jsonl")
     return FeatureTable(np.concatenate(rows), tuple(samples), fingerprint)

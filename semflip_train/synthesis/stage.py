@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ class SynthesisSettings(Settings):
         default=None, description="Chat model of the instruct rewriter: directory or hub id."
     )
     lexicon_share: float = Field(default=0.15, ge=0.0, le=1.0)
-    detector: str = Field(default="mini", description="mini or grounding_dino.")
+    detector: str = Field(default="mini", description="mini, grounding_dino, module:Class.")
     detector_model: str | None = None
     present: float | None = Field(
         default=None,
@@ -105,7 +106,17 @@ def load_detector(settings: SynthesisSettings) -> Detector:
             if settings.present is None
             else GroundingDino(model, settings.present)
         )
-    raise ConfigError(f"unknown detector '{settings.detector}'; known: mini, grounding_dino")
+    if ":" in settings.detector:
+        module, _, name = settings.detector.partition(":")
+        try:
+            made: Detector = getattr(import_module(module), name)()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"detector '{settings.detector}': {error}") from error
+        return made
+    raise ConfigError(
+        f"unknown detector '{settings.detector}'; known: mini, grounding_dino, or your own as "
+        "'module:Class'"
+    )
 
 
 def load_rewriter(settings: SynthesisSettings) -> Rewriter:

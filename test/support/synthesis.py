@@ -85,3 +85,41 @@ def room(boxes: Mapping[str, tuple[int, int]], size: int = 128) -> Picture:
 def no_features(picture: Picture) -> FrameFeatures:
     """Stands where the encoder would: the colour detector reads pictures alone."""
     return FrameFeatures({"mean": picture.mean(axis=(0, 1)).astype(np.float32)})
+
+
+class DriveDetector:
+    """Finds the colour that a phrase names in the pictures of ``support.colour_bag``."""
+
+    name = "drive"
+    present = 5.0
+
+    def fingerprint(self) -> dict[str, str]:
+        return {"name": self.name}
+
+    def strengths(self, phrase: str, views: Sequence[View]) -> np.ndarray:
+        return np.array(
+            [max((d.strength for d in found), default=0.0) for found in self.detect(phrase, views)],
+            np.float32,
+        )
+
+    def detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
+        from support.colours import COLOURS as BLOCKS
+
+        named = [BLOCKS[word] for word in phrase.lower().split() if word in BLOCKS]
+        return [self._cells(view.picture, named) for view in views]
+
+    @staticmethod
+    def _cells(picture: Picture, named: Sequence[tuple[int, int, int]]) -> list[Detection]:
+        found = []
+        high, wide = picture.shape[0] // 3, picture.shape[1] // 3
+        small = picture[2::6, 2::6].astype(np.int16)
+        for colour in named:
+            close = np.abs(small - np.array(colour, np.int16)).max(axis=2) < 60
+            for r in range(3):
+                for c in range(3):
+                    cell = close[r * high // 6 : (r + 1) * high // 6, c * wide // 6 :]
+                    share = float(cell[:, : wide // 6].mean())
+                    if share > 0.05:
+                        box = (c / 3, r / 3, (c + 1) / 3, (r + 1) / 3)
+                        found.append(Detection(box, 10.0 * share))
+        return sorted(found, key=lambda d: -d.strength)

@@ -1,0 +1,279 @@
+"""From recordings to a report with a tiny encoder: whole, resumable, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("spacy")
+pytest.importorskip("torch")
+
+from semflip_core.errors import ConfigError, DatasetError
+from semflip_core.gate import Gate
+from semflip_train.engines import LocalEngine
+from semflip_train.features import load_table
+from semflip_train.pipeline import evaluate_stage, run_experiment
+from semflip_train.run_directory import ExperimentSettings, RunDirectory, read_experiment
+from semflip_train.stores import StoreError
+from semflip_train.synthesis.samples import read_samples
+from support.colour_bag import START_NS, write_drive
+
+COLOURS = ("red", "green", "blue")
+WORDINGS = ("Where is the {} box?", "take me to the {} box")
+SPLITS = {"train": ("a", "b"), "calibration": ("d",), "test": ("e",)}
+
+
+def write_colour_dataset(root: Path) -> Path:
+    """Four drives past red, green and blue boxes; the test also asks for yellow ones."""
+    import yaml
+
+    lines = []
+    for split, names in SPLITS.items():
+        for name in names:
+            write_drive(root / "sequences" / name, frames=12, hz=2.0, speed=1.0 + ord(name) / 500)
+            for w, wording in enumerate(WORDINGS):
+                for c, colour in enumerate(COLOURS):
+                    start = START_NS + c * 2_000_000_000
+                    lines.append(
+                        {
+                            "id": f"{name}{w}{c}",
+                            "sequence": name,
+                            "question": wording.format(colour),
+                            "answerable": True,
+                            "referent": f"{colour} box",
+                            "pair": f"p{w}" if split == "test" and colour == "red" else None,
+                            "answer": {"visible": [[start, start + 2_000_000_000]]},
+                        }
+                    )
+                if split == "test":
+                    lines.append(
+                        {
+                            "id": f"{name}{w}n",
+                            "sequence": name,
+                            "question": wording.format("yellow"),
+                            "answerable": False,
+                            "category": "absent",
+                            "pair": f"p{w}",
+                        }
+                    )
+    info = {
+        "name": "colours",
+        "licence": "CC0-1.0",
+        "task": "localization",
+        "splits": {k: list(v) for k, v in SPLITS.items()},
+    }
+    (root / "dataset.yaml").write_text(yaml.safe_dump(info))
+    (root / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return root
+
+
+def settings_for(dataset: Path, **changes: object) -> ExperimentSettings:
+    values: dict[str, object] = {
+        "name": "colours",
+        "dataset": str(dataset),
+        "encoder": "support.colours:ColourEncoder",
+        "keyframes": {"min_translation_m": 0.1},
+        "recall": {"recalled_frames": 6},
+        "synthesis": {
+            "strategies": ["false_premise", "object", "subjective"],
+            "detector": "support.synthesis:DriveDetector",
+            "inpainter": "mean",
+            "lexicon_share": 0.0,
+        },
+        "training": {"seeds": [0, 1], "hidden": [8, 4], "max_epochs": 15, "batch": 16},
+        "evaluation": {"bootstrap_draws": 20},
+    }
+    return ExperimentSettings.model_validate(values | changes)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_colour_dataset(tmp_path_factory.mktemp("colours"))
+
+
+@pytest.fixture(scope="module")
+def finished(dataset, tmp_path_factory):
+    run = RunDirectory.create(tmp_path_factory.mktemp("run"), settings_for(dataset))
+    return run, run_experiment(run, LocalEngine())
+
+
+def stages(run: RunDirectory) -> dict[str, list[dict]]:
+    return json.loads((run.root / "manifest.json").read_text())["stages"]
+
+
+def test_every_stage_leaves_its_files(finished):
+    run, metrics = finished
+    for name in ("report.html", "results.md", "results.tex", "gate.safetensors", "manifest.json",
+                 "evaluation/metrics.json", "evaluation/predictions.jsonl", "synth/counts.json",
+                 "features/train/index.parquet"):  # fmt: skip
+        assert (run.root / name).stat().st_size > 0, name
+    assert metrics["counts"] == {
+        "questions": 8, "answerable": 6, "unanswerable": 2, "pairs": 2, "resampled_groups": 6,
+    }  # fmt: skip
+    for key in ("f1", "balanced_accuracy", "recall", "specificity", "auroc", "aurc",
+                "pair_accuracy", "goal_success", "evidence_accuracy", "end_to_end",
+                "per_category", "intervals", "controls"):  # fmt: skip
+        assert key in metrics, key
+
+
+def test_samples_are_labelled_and_erased_frames_are_stored_alone(finished):
+    run, _ = finished
+    samples = read_samples(run.synth / "samples_train.jsonl")
+    kinds = {s.kind for s in samples}
+    assert kinds == {"answerable", "qflip", "vflip", "sham"}
+    assert all(s.label == (s.kind in ("qflip", "vflip")) for s in samples)
+    assert len({s.id for s in samples}) == len(samples)
+    for sample in samples:
+        assert bool(sample.frames) == (sample.kind in ("vflip", "sham"))
+        for frame in sample.frames:
+            assert (run.synth / frame.file).is_file()
+    stored = {f.file for s in read_samples(run.synth / "samples_train.jsonl") for f in s.frames}
+    assert len(stored) < 0.9 * 12 * len([s for s in samples if s.frames])
+
+
+def test_the_gate_sees_the_colour_not_the_words(finished):
+    run, metrics = finished
+    table = load_table(run.features / "train")
+    assert table.fingerprint == Gate.load(run.gate).header.fingerprint
+    erased = [i for i, s in enumerate(table.samples) if s.kind == "vflip"]
+    clean = [i for i, s in enumerate(table.samples) if s.kind == "answerable"]
+    # The first feature is the best match of the colour: gone with the box.
+    assert table.x[erased, 0].max() < table.x[clean, 0].min()
+    assert metrics["auroc"] == 1.0
+    assert metrics["evidence_accuracy"] == 1.0
+    assert metrics["controls"]["always refuse"]["recall"] == 1.0
+    assert metrics["controls"]["blind gate"]["pair_accuracy"] <= 0.5
+
+
+def test_the_report_is_one_file(finished):
+    run, _ = finished
+    page = (run.root / "report.html").read_text()
+    assert "data:image/jpeg;base64," in page
+    assert "<svg" in page
+    for word in ("http://", "https://", "<script", 'src="/'):
+        assert word not in page
+    assert "blind gate" in (run.root / "results.md").read_text()
+    assert r"\begin{tabular}" in (run.root / "results.tex").read_text()
+
+
+def test_running_again_does_nothing_twice_and_changes_nothing(finished):
+    run, metrics = finished
+    again = run_experiment(RunDirectory.open(run.root), LocalEngine())
+    assert again["f1"] == metrics["f1"]
+    last = {name: notes[-1] for name, notes in stages(run).items()}
+    assert last["synth"]["questions_made_now"] == 0
+    assert last["features"]["pairs_embedded_now"] == 0
+    assert last["features"]["frames_encoded_now"] == 0
+    assert last["evaluate"]["questions_asked_now"] == 0
+    assert len(stages(run)["train"]) == 1
+
+
+def test_several_processes_give_the_same_gate(finished, dataset, tmp_path):
+    run, _ = finished
+    other = RunDirectory.create(tmp_path / "run", settings_for(dataset))
+    environment = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), environment])
+    try:
+        run_experiment(other, LocalEngine(workers=2))
+    finally:
+        os.environ["PYTHONPATH"] = environment
+    assert Gate.load(other.gate).id == Gate.load(run.gate).id
+
+
+def command(dataset: Path, out: Path, tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    import yaml
+
+    config = tmp_path / "experiment.yaml"
+    config.write_text(yaml.safe_dump(settings_for(dataset).model_dump(mode="json")))
+    assert read_experiment(config).name == "colours"
+    root = Path(__file__).parents[2]
+    paths = [str(root), str(root / "test"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CI": "1"}
+    arguments = [sys.executable, "-m", "semflip_train.cli", "run", str(config), "--out", str(out)]
+    return arguments, environment
+
+
+def test_killed_in_the_middle_it_goes_on_and_ends_the_same(finished, dataset, tmp_path):
+    run, metrics = finished
+    out = tmp_path / "killed"
+    arguments, environment = command(dataset, out, tmp_path)
+    # Killed while synthesising, then while embedding.
+    for pattern, least in (("synth/parts/*/*.json", 4), ("cache/embeddings-*.sqlite", 2)):
+        process = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while len(list(out.glob(pattern))) < least and time.monotonic() < deadline:
+            if process.poll() is not None:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    parts = len(list(out.glob("synth/parts/*/*.json")))
+    assert parts >= 4
+    subprocess.run(arguments, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=240)
+    done = RunDirectory.open(out)
+    final = json.loads((out / "evaluation" / "metrics.json").read_text())
+    assert final["f1"] == metrics["f1"]
+    assert Gate.load(done.gate).id == Gate.load(run.gate).id
+    made = [notes["questions_made_now"] for notes in stages(done)["synth"]]
+    assert sum(made) <= 18  # three sequences of six questions: none made twice
+
+
+def test_a_run_with_other_settings_is_not_mixed_in(finished, dataset):
+    run, _ = finished
+    changed = settings_for(dataset, recall={"recalled_frames": 7})
+    with pytest.raises(ConfigError, match=r"other settings \(recall\)"):
+        RunDirectory.create(run.root, changed)
+
+
+def test_what_is_missing_is_named(dataset, tmp_path):
+    with pytest.raises(StoreError, match="no run here"):
+        RunDirectory.open(tmp_path)
+    run = RunDirectory.create(tmp_path / "new", settings_for(dataset))
+    with pytest.raises(StoreError, match="no features; make them with: semflip features"):
+        load_table(run.features / "train")
+    with pytest.raises(ConfigError, match="unknown split 'exam'; known: train"):
+        evaluate_stage(run.settings, split="exam", out=tmp_path, gate_file=None, cache=tmp_path)
+
+
+def test_a_damaged_erased_picture_is_noticed(finished, dataset, tmp_path):
+    run, _ = finished
+    sample = next(s for s in read_samples(run.synth / "samples_train.jsonl") if s.frames)
+    file = run.synth / sample.frames[0].file
+    kept = file.read_bytes()
+    store = run.cache_root / f"embeddings-{sample.sequence}.sqlite"
+    saved = store.read_bytes()
+    try:
+        file.write_bytes(kept[:-20])
+        store.unlink()
+        for side in store.parent.glob(store.name + "-*"):
+            side.unlink()
+        from semflip_train.stages import features_unit
+
+        with pytest.raises(StoreError, match="not the picture that was erased"):
+            features_unit(str(run.root), sample.sequence)
+    finally:
+        file.write_bytes(kept)
+        store.write_bytes(saved)
+
+
+def test_a_dataset_without_test_questions_is_named(dataset, tmp_path):
+    import shutil
+
+    import yaml
+
+    broken = tmp_path / "broken"
+    shutil.copytree(dataset, broken)
+    info = yaml.safe_load((broken / "dataset.yaml").read_text())
+    info["splits"]["test"] = []
+    info["splits"]["calibration"].append("e")
+    (broken / "dataset.yaml").write_text(yaml.safe_dump(info))
+    run = RunDirectory.create(tmp_path / "new", settings_for(broken))
+    with pytest.raises(DatasetError, match=r"splits\.test is empty"):
+        evaluate_stage(run.settings, split="test", out=tmp_path, gate_file=None, cache=tmp_path)
