@@ -42,11 +42,12 @@ def render(folder: Path, assets: Path | None) -> Path:
     return folder
 
 
-def join(sources: dict[str, Path], target: Path) -> Path:
+def join(sources: dict[str, Path], target: Path, most: dict[str, int] | None = None) -> Path:
     """One dataset of the training and calibration sequences of several.
 
     Args:
         sources: prefix of the sequences' new names -> dataset.
+        most: split -> most sequences taken of each source.
     """
     import yaml
 
@@ -59,7 +60,8 @@ def join(sources: dict[str, Path], target: Path) -> Path:
         dataset = load_dataset(root)
         info = info or dataset.info.model_dump(mode="json")
         for split in SYNTHESISED:
-            for sequence in dataset.info.splits.get(split, ()):
+            names = dataset.info.splits.get(split, ())
+            for sequence in names[: (most or {}).get(split, len(names))]:
                 name = f"{prefix}_{sequence}"
                 splits[split].append(name)
                 (target / "sequences" / name).symlink_to(dataset.recording(sequence).resolve())
@@ -81,11 +83,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--config", type=Path, default=CONFIG)
     parser.add_argument("--assets", type=Path, help="furniture libraries (*.sh3f)")
     parser.add_argument("--rendered", type=Path, help="dataset rendered before")
+    parser.add_argument("--train", type=int, default=TRAIN, help="most training sequences")
+    parser.add_argument("--calibration", type=int, default=CALIBRATION)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--target", type=Path, help="default: the shipped weights")
     options = parser.parse_args(arguments)
     rendered = options.rendered or render(options.out / "rendered", options.assets)
-    dataset = join({"sample": SAMPLE, "rendered": rendered}, options.out / "dataset")
+    dataset = join(
+        {"sample": SAMPLE, "rendered": rendered},
+        options.out / "dataset",
+        {"train": options.train, "calibration": options.calibration},
+    )
     settings = read_experiment(options.config).model_copy(update={"dataset": str(dataset)})
     run = RunDirectory.create(options.out / "run", settings, options.out / "cache")
     engine = load_engine("local", workers=options.workers)
