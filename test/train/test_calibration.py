@@ -15,7 +15,7 @@ from semflip_train.calibration import (
     upper_bound,
 )
 from semflip_train.training import train_gate
-from support.feature_tables import gaussian_table, small_settings
+from support.tables import gaussian_table, small_settings
 
 
 def test_samples_needed_are_the_published_ones():

@@ -15,7 +15,7 @@ from semflip_train.training import (
     held_out_sequences,
     train_gate,
 )
-from support.feature_tables import DIMENSION, FINGERPRINT, gaussian_table, small_settings
+from support.tables import DIMENSION, FINGERPRINT, gaussian_table, small_settings
 
 
 @pytest.fixture(scope="module")
