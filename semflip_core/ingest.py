@@ -191,10 +191,9 @@ class Ingest:
         if not self._choice.due(stamp_ns):
             return "rate"
         self._choice.consider(stamp_ns)
-        if not self._waiting and len(self._poses):
-            known = self._poses.at(stamp_ns)
-            if known.pose is not None and not self._choice.moved(stamp_ns, known.pose):
-                return "still"
+        around = None if self._waiting else self._poses.around(stamp_ns)
+        if around is not None and self._choice.still(stamp_ns, *around):
+            return "still"
         return None
 
     def _settle(self) -> list[int]:

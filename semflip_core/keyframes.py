@@ -92,6 +92,23 @@ class KeyframeChoice:
             or angle_between(pose.orientation, last.orientation) >= self._min_rotation
         )
 
+    def still(self, stamp_ns: int, before: Pose, after: Pose) -> bool:
+        """Whether :meth:`moved` would say no for every pose between two; a few microseconds.
+
+        Balls of positions, and of rotations up to a quarter turn, are convex: what lies between
+        two poses near the last keyframe is near it as well.
+        """
+        last = self._pose
+        if self._overdue(stamp_ns) or last is None or self._min_rotation > math.pi / 2:
+            return False
+        metres, radians = self.settings.min_translation_m - 1e-9, self._min_rotation - 1e-9
+        return all(
+            pose.frame_id == last.frame_id
+            and math.dist(pose.position, last.position) < metres
+            and angle_between(pose.orientation, last.orientation) < radians
+            for pose in (before, after)
+        )
+
     def looks_new(self, stamp_ns: int, encoded: bytes) -> bool:
         """Whether the picture differs enough from the last keyframe; costs nothing when off."""
         if self.settings.min_novelty <= 0.0:

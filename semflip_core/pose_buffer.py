@@ -72,6 +72,17 @@ class PoseBuffer:
         self._stamps.clear()
         self._poses.clear()
 
+    def around(self, stamp_ns: int) -> tuple[Pose, Pose] | None:
+        """The poses before and after an instant, where :meth:`at` would know one between them."""
+        index = bisect_left(self._stamps, stamp_ns)
+        if index == 0 or index == len(self._stamps):
+            return None
+        before, after = self._poses[index - 1], self._poses[index]
+        gap = self._stamps[index] - self._stamps[index - 1]
+        if gap > self._max_gap or before.frame_id != after.frame_id:
+            return None
+        return before, after
+
     def at(self, stamp_ns: int) -> PoseAt:
         """The pose at an instant: linear in position, slerp in orientation, never extrapolated."""
         index = bisect_left(self._stamps, stamp_ns)

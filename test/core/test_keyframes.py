@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from semflip_core.errors import ImageError
 from semflip_core.images import store_raw
 from semflip_core.keyframes import KeyframeChoice, looks_of, novelty
-from semflip_core.poses import Pose, quaternion_from_yaw
+from semflip_core.poses import Pose, interpolate, quaternion_from_yaw
 from semflip_core.settings import KeyframeSettings
 from support.pictures import room_picture
 
@@ -20,8 +22,8 @@ def at(x: float = 0.0, degrees: float = 0.0, frame: str = "map") -> Pose:
     return Pose(frame, (x, 0.0, 0.0), quaternion_from_yaw(math.radians(degrees)))
 
 
-def choice(**settings: float) -> KeyframeChoice:
-    made = KeyframeChoice(KeyframeSettings(**settings))
+def choice(**values: float) -> KeyframeChoice:
+    made = KeyframeChoice(KeyframeSettings(**values))
     made.consider(SECOND)
     made.keep(SECOND, at())
     return made
@@ -43,6 +45,29 @@ def choice(**settings: float) -> KeyframeChoice:
 )
 def test_motion_decides_in_metres_and_degrees(pose, moved):
     assert choice().moved(2 * SECOND, pose) is moved
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    places=st.tuples(*[st.floats(-0.4, 0.4)] * 2),
+    turns=st.tuples(*[st.floats(-30, 30)] * 2),
+    fraction=st.floats(0, 1),
+)
+def test_the_quick_no_agrees_with_the_exact_one(places, turns, fraction):
+    before, after = (at(x, degrees) for x, degrees in zip(places, turns, strict=True))
+    made = choice()
+    if made.still(2 * SECOND, before, after):
+        assert not made.moved(2 * SECOND, interpolate(before, after, fraction))
+    if all(not made.moved(2 * SECOND, pose) for pose in (before, after)):
+        near = max(map(abs, places)) < 0.249 and max(map(abs, turns)) < 14.9
+        assert made.still(2 * SECOND, before, after) or not near
+
+
+def test_the_quick_no_leaves_what_is_overdue_or_unknown_to_the_exact_one():
+    assert not choice().still(32 * SECOND, at(), at())
+    assert not choice().still(2 * SECOND, at(), at(0, 0, "odom"))
+    assert not choice(min_rotation_deg=120.0).still(2 * SECOND, at(), at())
+    assert not KeyframeChoice(KeyframeSettings()).still(2 * SECOND, at(), at())
 
 
 def test_slow_motion_adds_up_until_it_is_enough():
@@ -68,12 +93,12 @@ def test_rate_counts_from_the_last_candidate():
 
 
 def test_novelty_is_small_for_the_same_view_and_large_for_another():
-    settings = KeyframeSettings()
-    a = store_raw(room_picture(320, 240, 1), settings).data
+    plain = KeyframeSettings()
+    a = store_raw(room_picture(320, 240, 1), plain).data
     grainy = room_picture(320, 240, 1)
     grainy[::2, ::2] //= 2
     b = store_raw(grainy, KeyframeSettings(jpeg_quality=60)).data
-    c = store_raw(room_picture(320, 240, 2), settings).data
+    c = store_raw(room_picture(320, 240, 2), plain).data
     assert novelty(looks_of(a), looks_of(a)) == 0.0
     assert novelty(looks_of(a), looks_of(c)) > 0.05
     assert novelty(looks_of(a), looks_of(b)) < novelty(looks_of(a), looks_of(c))
