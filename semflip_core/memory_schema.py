@@ -215,9 +215,15 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     uri = path.absolute().as_uri()
     try:
         return _connect_reading(f"{uri}?mode=ro", path)
-    except sqlite3.OperationalError:
-        # In a directory that cannot be written WAL has no place for its index.
-        pass
+    except sqlite3.OperationalError as error:
+        # In a directory that cannot be written WAL has no place for its index; without a WAL
+        # the file alone is whole.
+        wal = path.with_name(path.name + "-wal")
+        if wal.exists() and wal.stat().st_size:
+            raise MemoryFileError(
+                f"{path}: cannot be read here ({error}); copy it together with {wal.name} to a "
+                "directory that can be written"
+            ) from error
     except sqlite3.DatabaseError as error:
         raise MemoryFileError(f"{path}: damaged: {error}") from error
     try:

@@ -375,3 +375,35 @@ def test_with_a_full_disk_ram_stays_bounded_and_the_stored_stay(path):
     memory.close()
     with VideoMemory(path) as again:
         assert len(again) == count
+
+
+# A directory that cannot be written.
+
+
+def refuse_index(monkeypatch) -> None:
+    """SQLite as it is where the WAL's index cannot be made; root ignores permissions."""
+    connect = sqlite3.connect
+
+    def refused(target, *arguments, **options):
+        if str(target).endswith("?mode=ro"):
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(target, *arguments, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", refused)
+
+
+def test_a_whole_file_is_read_even_where_nothing_can_be_written(path, monkeypatch):
+    with VideoMemory(path) as memory:
+        fill(memory, 3)
+    refuse_index(monkeypatch)
+    with VideoMemory(path, read_only=True) as memory:
+        assert len(memory) == 3 and memory.picture(1).shape == (24, 32, 3)
+
+
+def test_a_file_without_its_last_changes_is_not_passed_off_as_whole(path, monkeypatch):
+    with VideoMemory(path) as memory:
+        fill(memory, 3)
+    path.with_name(path.name + "-wal").write_bytes(b"changes")
+    refuse_index(monkeypatch)
+    with pytest.raises(MemoryFileError, match=r"together with memory\.sqlite-wal"):
+        VideoMemory(path, read_only=True)
