@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,14 @@ from typing import Any
 import pytest
 
 from semflip_core.encoders import load_encoder
-from semflip_core.encoders.qwen2_5_vl.loading import INDEX, read_config, weight_digest, weight_files
+from semflip_core.encoders.qwen2_5_vl.loading import (
+    INDEX,
+    find_folder,
+    read_config,
+    weight_digest,
+    weight_files,
+)
+from semflip_core.encoders.qwen2_5_vl.settings import QwenSettings
 from semflip_core.errors import ConfigError, EncoderError, MissingExtraError
 from support.plain_qwen import scene
 from support.tiny_qwen import TINY, Size, tiny_checkpoint, write_checkpoint
@@ -111,6 +119,38 @@ def test_a_model_that_is_not_here_says_how_to_get_it() -> None:
         load_encoder("qwen2_5_vl")
     with pytest.raises(EncoderError, match="no checkpoint directory"):
         load_encoder("qwen2_5_vl", model="/no/such/place")
+
+
+def test_the_hub_is_not_asked_unless_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no environment variable forbids it; a robot starts without a network."""
+    from huggingface_hub import constants
+
+    called: list[object] = []
+
+    def connect(_: object, address: object) -> None:
+        called.append(address)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: connect(None, host))
+    with pytest.raises(EncoderError, match="nor in the local hub cache"):
+        find_folder(QwenSettings(model="nobody/nothing"))
+    assert not called
+    with pytest.raises(EncoderError, match="nor in the local hub cache"):
+        find_folder(QwenSettings(model="nobody/nothing", local_files_only=False))
+    assert called
+
+
+@pytest.mark.parametrize("found", ["5.4.0", "5.17.3", "5.21.0", "6.0.0.dev0"])
+def test_a_transformers_that_was_not_proven_is_refused(
+    monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    import transformers
+
+    monkeypatch.setattr(transformers, "__version__", found)
+    with pytest.raises(EncoderError, match=f"{found} is not >= 5.18, < 5.21"):
+        load(tiny_checkpoint())
 
 
 def test_an_option_that_is_unknown_or_wrong_is_named() -> None:

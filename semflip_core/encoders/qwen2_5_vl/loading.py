@@ -22,6 +22,8 @@ MODEL_TYPE = "qwen2_5_vl"
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 #: What is read of a hub repository; never a pickled file.
 FILES = ("*.safetensors", "*.json", "*.txt")
+#: transformers from the first with precomputed pictures to before the first not tried.
+PROVEN = ((5, 18), (5, 21))
 READ_BYTES = 1 << 22
 HASH_THREADS = 4
 
@@ -58,6 +60,7 @@ def load_checkpoint(settings: QwenSettings) -> Checkpoint:
         if find_spec(library) is None:
             name = "pillow" if library == "PIL" else library
             raise MissingExtraError(name, "qwen", "the encoder qwen2_5_vl")
+    check_transformers()
     folder = find_folder(settings)
     config = read_config(folder)
     shards = weight_files(folder)
@@ -74,6 +77,23 @@ def load_checkpoint(settings: QwenSettings) -> Checkpoint:
         }
     dtype = str(model.model.language_model.embed_tokens.weight.dtype).removeprefix("torch.")
     return Checkpoint(model, tokenizer, processor, dtype, _stop_tokens(model), digests)
+
+
+def check_transformers() -> None:
+    """Only versions on which this encoder was proven: others count positions or crop otherwise.
+
+    Raises:
+        EncoderError: another version is installed.
+    """
+    import transformers
+
+    numbers = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    if not PROVEN[0] <= numbers < PROVEN[1]:
+        low, high = (".".join(map(str, bound)) for bound in PROVEN)
+        raise EncoderError(
+            f"transformers {transformers.__version__} is not >= {low}, < {high}, on which "
+            'qwen2_5_vl is exact: pip install "semflip[qwen]"'
+        )
 
 
 def find_folder(settings: QwenSettings) -> Path:

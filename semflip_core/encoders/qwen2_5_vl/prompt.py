@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ QUESTION = "Question: {question}\nAnswer in a few words, or say that you do not 
 TAG = "[{time} s{place}] "
 PLACE = ", at {x:.1f} {y:.1f} m, facing {yaw} deg"
 ELSEWHERE = ", map {number}"
+#: Tags and fixed words are cut into tokens once.
+KNOWN_TEXTS = 4096
 #: Special tokens of the Qwen2.5 chat format.
 TURN, END_OF_TURN = "<|im_start|>", "<|im_end|>"
 VISION_START, IMAGE, VISION_END = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"
@@ -102,6 +105,7 @@ class Prompt:
 
     def __init__(self, tokenizer: Any, image_token: int, max_question_tokens: int) -> None:
         self._words = tokenizer.backend_tokenizer
+        self.plain = lru_cache(KNOWN_TEXTS)(self._plain)
         self._max_question_tokens = max_question_tokens
         self._turn, self._end = (self._special(name) for name in (TURN, END_OF_TURN))
         self._vision_start, self._image, self._vision_end = (
@@ -120,12 +124,12 @@ class Prompt:
             raise EncoderError(f"the tokenizer has no {name}: it is none of Qwen2.5-VL")
         return int(found)
 
-    def plain(self, text: str) -> list[int]:
-        """Token ids of text in which nothing has a special meaning."""
+    def _plain(self, text: str) -> tuple[int, ...]:
+        """``plain(text)``: token ids of text in which nothing has a special meaning."""
         words = self._words
         normal = words.normalizer.normalize_str(text) if words.normalizer else text
         pieces = words.pre_tokenizer.pre_tokenize_str(normal)
-        return [token.id for piece, _ in pieces for token in words.model.tokenize(piece)]
+        return tuple(token.id for piece, _ in pieces for token in words.model.tokenize(piece))
 
     def _open(self, role: str) -> list[int]:
         return [self._turn, *self.plain(f"{role}\n")]

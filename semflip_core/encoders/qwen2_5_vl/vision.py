@@ -103,9 +103,10 @@ class VisionTower:
         inputs = self._processor(
             images=[rgb], return_tensors="pt", input_data_format="channels_last"
         )
+        device = self._model.device
         with torch.inference_mode():
             output = self._model.get_image_features(
-                inputs["pixel_values"].to(self._model.device), inputs["image_grid_thw"]
+                inputs["pixel_values"].to(device), inputs["image_grid_thw"].to(device)
             )
         tokens = output.pooler_output[0]
         if not bool(torch.isfinite(tokens).all()):
