@@ -57,7 +57,8 @@ class Redundancy:
         self._nearest: Numbers = np.zeros(0)
         self._partner: Slots = np.zeros(0, np.intp)
         self._reach: Numbers = np.zeros(0)
-        self._old_map: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._maps: dict[str, int] = {}
+        self._map: NDArray[np.int32] = np.zeros(0, np.int32)
         for record, looks, reach in views:
             self._insert(record, looks, reach)
         self._find_all_partners()
@@ -70,7 +71,7 @@ class Redundancy:
         self._nearest = np.concatenate([self._nearest, np.full(more, np.inf)])
         self._partner = np.concatenate([self._partner, np.zeros(more, np.intp)])
         self._reach = np.concatenate([self._reach, np.zeros(more)])
-        self._old_map = np.concatenate([self._old_map, np.zeros(more, np.bool_)])
+        self._map = np.concatenate([self._map, np.zeros(more, np.int32)])
         self._free += range(size - 1, old - 1, -1)
 
     def __len__(self) -> int:
@@ -91,7 +92,7 @@ class Redundancy:
         self._slot_of[record.id] = slot
         self._ids[slot] = record.id
         self._views.put(slot, record, looks)
-        self._old_map[slot] = False
+        self._map[slot] = self._maps.setdefault(record.map_id, len(self._maps))
         self._reach[slot] = reach
         cell = self._cell(record)
         self._cell_of[slot] = cell
@@ -111,17 +112,16 @@ class Redundancy:
         for orphan in around[self._partner[around] == slot]:
             self._find_partner(int(orphan))
 
-    def set_current_map(self, records: Iterable[KeyframeRecord], map_id: str) -> None:
-        """Say which map the robot is on; views of the others thin out first."""
-        for record in records:
-            self._old_map[self._slot_of[record.id]] = record.map_id != map_id
-
     def spare_one(
-        self, keep: int | None = None, among: Collection[int] | None = None
+        self,
+        current_map: str,
+        keep: int | None = None,
+        among: Collection[int] | None = None,
     ) -> tuple[int, int | None, float]:
         """The keyframe that is missed least, and which one stands for it from now on.
 
         Args:
+            current_map: the map that the robot is on; views of others thin out first.
             keep: a keyframe that must stay, the newest.
             among: only these may go; None for all.
 
@@ -129,26 +129,27 @@ class Redundancy:
             The id of the one to go; the id of the one that stands for it, None if nothing is
             comparable; and the reach of that one from now on. Call :meth:`remove` for the first.
         """
+        old_map = self._map != self._maps.get(current_map, -1)
         closed = set() if keep is None else {self._slot_of[keep]}
         if among is not None:
             open_to_go = set(among)
             closed |= {slot for i, slot in self._slot_of.items() if i not in open_to_go}
-        slot = self._cheapest(closed)
+        slot = self._cheapest(old_map, closed)
         while slot is None and self._cell_m < WIDEST_M:
             self._widen()
-            slot = self._cheapest(closed)
+            slot = self._cheapest(old_map, closed)
         if slot is None:
             # Nothing can be compared, as with one view of each of many maps.
             slots = [slot for slot in self._slot_of.values() if slot not in closed]
-            return min((not self._old_map[s], int(self._ids[s])) for s in slots)[1], None, 0.0
+            return min((not old_map[s], int(self._ids[s])) for s in slots)[1], None, 0.0
         heir = int(self._partner[slot])
         self._reach[heir] = max(self._reach[heir], self._nearest[slot] + self._reach[slot])
         return int(self._ids[slot]), int(self._ids[heir]), float(self._reach[heir])
 
-    def _cheapest(self, closed: set[int]) -> int | None:
+    def _cheapest(self, old_map: NDArray[np.bool_], closed: set[int]) -> int | None:
         """The slot whose going makes the least reach, of equal ones the oldest; None if none."""
         cost = self._nearest + self._reach
-        cost[self._old_map] *= OLD_MAP_WEIGHT
+        cost[old_map] *= OLD_MAP_WEIGHT
         cost[list(closed)] = np.inf
         least = float(cost.min())
         if not math.isfinite(least):

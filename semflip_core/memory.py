@@ -168,9 +168,7 @@ class VideoMemory:
                 self._store.set_meta("last_segment", str(segment))
             if self._redundancy is not None:
                 self._redundancy.add(record, looks)
-            if map_id != self._current_map:
-                self._current_map = map_id
-                self._mark_maps()
+            self._current_map = map_id
             self._changed()
             self._make_room(keep=record.id)
         self._keep_pace()
@@ -380,25 +378,16 @@ class VideoMemory:
             self._spare_one(keep)
 
     def _spare_one(self, keep: int | None, among: Collection[int] | None = None) -> None:
-        gone, heir, reach = self._ready_redundancy().spare_one(keep, among)
-        if heir is not None:
-            self._entries[heir].reach = reach
-            self._store.set_reach(heir, reach)
-        self._remove([gone])
-
-    def _ready_redundancy(self) -> Redundancy:
-        """Built when first needed: a memory that never fills up never pays for it."""
+        """Forget the keyframe that another stands for best; built when first needed."""
         if self._redundancy is None:
             entries = self._entries.values()
             views = ((entry.record, entry.looks, entry.reach) for entry in entries)
             self._redundancy = Redundancy(self.settings, views)
-            self._mark_maps()
-        return self._redundancy
-
-    def _mark_maps(self) -> None:
-        if self._redundancy is not None:
-            records = [entry.record for entry in self._entries.values()]
-            self._redundancy.set_current_map(records, self._current_map)
+        gone, heir, reach = self._redundancy.spare_one(self._current_map, keep, among)
+        if heir is not None:
+            self._entries[heir].reach = reach
+            self._store.set_reach(heir, reach)
+        self._remove([gone])
 
     def _remove(self, keyframe_ids: list[int]) -> None:
         for keyframe_id in keyframe_ids:

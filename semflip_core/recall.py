@@ -26,9 +26,9 @@ from semflip_core.encoders.contract import (
 from semflip_core.errors import EncoderError
 from semflip_core.frames import FrameFeatures, KeyframeRecord
 from semflip_core.memory import VideoMemory
-from semflip_core.poses import angle_between
 from semflip_core.recall_index import RegionIndex, Rows, standing_for, subspace
 from semflip_core.recall_names import NAMES
+from semflip_core.recall_spread import spread
 from semflip_core.settings import RecallSettings
 
 POLICY = "regions, coarse to fine, spread"
@@ -136,7 +136,7 @@ class Recall:
         phrases = self._phrases(question)
         shortlist, ordinary = self._search(phrases)
         ranked = self._rank(shortlist, phrases)
-        chosen = self._spread(ranked, ordinary)
+        chosen = spread(ranked, ordinary, self._records, self._cells, self.settings)
         return RecallChoice(self._by_time(self._prefix), self._by_time(chosen))
 
     def shortlist(self, question: str) -> list[int]:
@@ -250,64 +250,6 @@ class Recall:
             best = (regions @ phrases.T).max(axis=0)[None]
             ranked.append((round(float(self._combined(best)[0]), 6), keyframe_id))
         return sorted(ranked, key=lambda item: (-item[0], item[1]))
-
-    def _spread(self, ranked: Sequence[tuple[float, int]], ordinary: float) -> list[int]:
-        """Greedy choice in which frames near chosen ones need a better score.
-
-        Maximal marginal relevance (Carbonell and Goldstein 1998), in units of how far the best
-        frame stands out from an ordinary one; one view gives way when it has given its few.
-        """
-        if not ranked:
-            return []
-        best = ranked[0][0]
-        weight = self.settings.spread_weight * max(best - ordinary, 0.1 * abs(best))
-        scores = {keyframe_id: score for score, keyframe_id in ranked}
-        crowding = dict.fromkeys(scores, 0.0)
-        views: Counter[ViewCell] = Counter()
-        chosen: list[int] = []
-
-        def worth(keyframe_id: int) -> tuple[bool, float, int]:
-            crowded = views[self._cells[keyframe_id]] >= self.settings.per_view
-            value = scores[keyframe_id] - weight * crowding[keyframe_id]
-            return (not crowded, value, -keyframe_id)
-
-        while crowding and len(chosen) < self.settings.recalled_frames:
-            chosen.append(max(crowding, key=worth))
-            del crowding[chosen[-1]]
-            views[self._cells[chosen[-1]]] += 1
-            for other in list(crowding):
-                if self._too_soon(chosen[-1], other):
-                    del crowding[other]
-                else:
-                    near = self._nearness(chosen[-1], other)
-                    crowding[other] = max(crowding[other], near)
-        return chosen
-
-    def _too_soon(self, a: int, b: int) -> bool:
-        separation = self.settings.min_separation_s
-        if separation <= 0.0:
-            return False
-        first, second = self._records[a], self._records[b]
-        apart = abs(first.stamp_ns - second.stamp_ns) * 1e-9
-        return first.segment == second.segment and apart < separation
-
-    def _nearness(self, a: int, b: int) -> float:
-        """1 for the same view, towards 0 for one elsewhere: place and heading, or time."""
-        first, second = self._records[a], self._records[b]
-        settings = self.settings
-        if first.map_id != second.map_id:
-            return 0.0
-        if first.pose is None or second.pose is None:
-            if first.segment != second.segment:
-                return 0.0
-            apart = abs(first.stamp_ns - second.stamp_ns) * 1e-9 / settings.spread_s
-            return math.exp(-apart * apart)
-        if first.pose.frame_id != second.pose.frame_id:
-            return 0.0
-        apart = math.dist(first.pose.position, second.pose.position) / settings.spread_m
-        turned = angle_between(first.pose.orientation, second.pose.orientation)
-        turned *= settings.spread_headings / (2.0 * math.pi)
-        return math.exp(-apart * apart - turned * turned)
 
     def _by_time(self, ids: Sequence[int]) -> tuple[int, ...]:
         def key(keyframe_id: int) -> tuple[int, int, int]:
