@@ -298,6 +298,11 @@ def test_furniture_stands_inside_its_room_and_in_nothing_else(
                 a, b = item.box, other.box
                 apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
                 assert apart, f"{item.thing.name} stands in {other.thing.name}"
+        for seat in (item for item in on_floor if item.thing.place == "seat"):
+            for other in on_floor:
+                a, b = seat.box, other.box
+                apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+                assert apart or other is seat or other.thing.surface, (seat, other)
         for item in made.objects:
             if item.on is not None:
                 support = made.objects[item.on]
