@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from semflip_core.errors import ConfigError, MemoryFileError
 from semflip_core.settings import DecisionSettings, KeyframeSettings, RecallSettings
@@ -99,6 +99,7 @@ def open_agent(
     source: Source,
     *,
     encoder: str = "mini",
+    encoder_options: Mapping[str, Any] | None = None,
     retriever: str | None = None,
     gate: Path | None = None,
     threshold: float | None = None,
@@ -122,6 +123,7 @@ def open_agent(
         agent = load_agent(
             memory,
             encoder=encoder,
+            encoder_options=encoder_options,
             retriever=retriever,
             gate=file,
             threshold=threshold,

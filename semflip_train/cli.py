@@ -57,6 +57,9 @@ def ask(
     video: Annotated[Path | None, typer.Option(help="Video file; no poses, so no goals.")] = None,
     memory: Annotated[Path | None, typer.Option(help="Video memory that a node stored.")] = None,
     encoder: Annotated[str, typer.Option(help="Name of the encoder.")] = "mini",
+    encoder_options: Annotated[
+        str, typer.Option(help="Its options, YAML: '{model: /models/qwen}'.")
+    ] = "",
     retriever: Annotated[
         str | None, typer.Option(help="Name of the retriever; default: the encoder's own.")
     ] = None,
@@ -76,6 +79,7 @@ def ask(
 ) -> None:
     """Ask a recording, a video or a stored memory, as one would ask the robot."""
     from semflip_train import ask as asking
+    from semflip_train.encoder_options import encoder_options as read_encoder_options
     from semflip_train.shown import print_decision, print_json, steps
 
     source = asking.Source(bag, video, memory, image_topic, pose_topic)
@@ -84,6 +88,7 @@ def ask(
         asking.open_agent(
             source,
             encoder=encoder,
+            encoder_options=read_encoder_options(encoder_options),
             retriever=retriever,
             gate=gate,
             threshold=threshold,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
-from semflip_core.errors import ConfigError, MissingExtraError
+from semflip_core.errors import MissingExtraError
 from semflip_core.memory_plan import (
     GIB,
     Plan,
@@ -35,6 +33,7 @@ from semflip_train.doctor_checks import (
     check_ros,
     gpu_bytes,
 )
+from semflip_train.encoder_options import encoder_options as read_encoder_options
 
 SIGNS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "fail": "[red]fail[/red]"}
 FAILED = 1
@@ -83,7 +82,7 @@ def doctor(
     json_output: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Check the installation, and plan GPU memory for Qwen2.5-VL."""
-    options = _options(encoder_options)
+    options = read_encoder_options(encoder_options)
     checks = [check_python(), *check_libraries(), check_gpu(), check_ros(), *check_dds()]
     folder = Path(str(options.get("model", model))).expanduser()
     if folder.is_dir():
@@ -115,16 +114,6 @@ def doctor(
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(doctor)
-
-
-def _options(text: str) -> Mapping[str, Any]:
-    try:
-        options = yaml.safe_load(text) if text.strip() else {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--encoder-options is not YAML: {error}") from error
-    if not isinstance(options, dict):
-        raise ConfigError("--encoder-options needs a YAML mapping, '{model: /models/qwen}'")
-    return options
 
 
 def checks_table(checks: list[Check]) -> Table:

@@ -125,6 +125,19 @@ def test_kept_states_are_those_of_reading_anew_to_the_last_bit(folder: Path, dty
     np.testing.assert_array_equal(grown.relevance, anew.relevance)
 
 
+def test_room_that_grows_keeps_what_it_held(
+    folder: Path, plain: PlainQwen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semflip_core.encoders.qwen2_5_vl.prefix_cache.BLOCK_TOKENS", 16)
+    encoder = load(folder, max_question_tokens=64)
+    frames = frames_of(encoder, prefix=5, recalled=0)
+    rooms = set()
+    for end in range(1, 6):
+        assert difference(encoder, plain, QUESTION, frames[:end]) < TOLERANCE
+        rooms.add(encoder.cached_bytes)
+    assert len(rooms) > 2
+
+
 def test_bfloat16_features_are_stored_exactly(folder: Path) -> None:
     import torch
 

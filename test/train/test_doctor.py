@@ -10,9 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from semflip_core.encoders.qwen2_5_vl.loading import weight_files
+from semflip_core.errors import ConfigError
+from semflip_core.loading import WEIGHTS
 from semflip_train import doctor_checks
 from semflip_train.cli import app
 from semflip_train.doctor_checks import check_dds, check_libraries, check_model, check_pipeline
+from semflip_train.encoder_options import encoder_options
 from support.gates import linear_gate
 from support.tiny_qwen import tiny_checkpoint
 
@@ -91,3 +94,20 @@ def test_the_command_checks_a_model_directory(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["doctor", "--no-pipeline", "--json", "--model", str(folder)])
     found = {check["name"]: check["state"] for check in json.loads(run.stdout)["checks"]}
     assert run.exit_code == 1 and found["model weights"] == "fail"
+
+
+def test_encoder_options_are_a_mapping() -> None:
+    assert encoder_options("{model: /m, layers: [12, -1]}") == {"model": "/m", "layers": [12, -1]}
+    assert encoder_options(" ") == {}
+    for wrong in ("[1]", "model", "{1: 2}", "{"):
+        with pytest.raises(ConfigError, match="--encoder-options"):
+            encoder_options(wrong)
+
+
+def test_ask_takes_encoder_options(sample: Path) -> None:
+    """The gate is made for this encoder, the checkpoint is not there: the options were read."""
+    command = ["ask", "Where?", "--bag", str(sample / "sequences" / "test_0")]
+    shipped = ["--gate", str(WEIGHTS / "mini_gate.safetensors")]
+    options = ["--encoder", "qwen2_5_vl", "--encoder-options", "{model: /no/such/place}"]
+    run = CliRunner().invoke(app, [*command, *shipped, *options])
+    assert "/no/such/place" in str(run.exception)
