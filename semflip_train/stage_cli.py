@@ -153,6 +153,28 @@ def run_all(
     typer.echo(f"report in {run.root / 'report.html'}")
 
 
+def ablate(
+    config: Annotated[Path, typer.Argument(help="Experiment YAML.")],
+    axis: Annotated[
+        str, typer.Argument(help="flips, fill, pool, strategies, threshold or members.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the variants' runs.")],
+    engine: EngineName = "local",
+    address: Address = None,
+    gpus: Gpus = 0.0,
+    workers: Workers = None,
+) -> None:
+    """The same experiment with one thing changed, side by side."""
+    from semflip_train.ablation import ablate as run_ablation
+    from semflip_train.ablation import as_markdown
+    from semflip_train.shown import steps
+
+    made = _engine(engine, address, gpus, workers)
+    with steps() as progress:
+        results = run_ablation(read_experiment(config), axis, out, made, progress)
+    typer.echo(as_markdown(axis, results))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the ``semflip`` program."""
     for name, command in (
@@ -163,5 +185,6 @@ def register(app: typer.Typer) -> None:
         ("evaluate", evaluate),
         ("report", report),
         ("run", run_all),
+        ("ablate", ablate),
     ):
         app.command(name)(command)
