@@ -87,8 +87,9 @@ def simulate(
         drive=DriveSettings(stops_per_room=stops),
         bag=BagSettings(jpeg_quality=quality),
     )
-    catalogue = FurnitureCatalogue(find_furniture(assets), held_out=new_things > 0)
     console = Console(stderr=True)
+    with console.status("looking for the furniture models (fetched once: 120 MB)"):
+        catalogue = FurnitureCatalogue(find_furniture(assets), held_out=new_things > 0)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from semflip_core.poses import Vector3
 from semflip_train.simulation.catalogue import CatalogueModel
+from semflip_train.simulation.placed import Box, Placed, overlap
 from semflip_train.simulation.plan import Plan, Room
 from semflip_train.simulation.things import Thing
-
-Box = tuple[float, float, float, float]
-"""``(x0, y0, x1, y1)`` in metres."""
 
 #: What a room of a kind nearly always has, the first things first.
 CORE: dict[str, tuple[str, ...]] = {
@@ -45,70 +41,6 @@ NEW_SHARE = 0.32
 ON_FURNITURE = ("table", "shelf")
 FRONT_CLEARANCE = 0.35
 DOORWAY_CLEARANCE = 1.1
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """An object in its place.
-
-    Args:
-        thing: what it is.
-        model: key of the catalogue model.
-        position: of the middle of its underside in the map, metres.
-        yaw: about z, radians; at 0 its front faces -y.
-        size: ``(width, depth, height)`` in its own frame, metres.
-        room: index of the room.
-        on: index of the object it stands on, or None.
-        paint: colour it is painted over with, or empty.
-    """
-
-    thing: Thing
-    model: str
-    position: Vector3
-    yaw: float
-    size: Vector3
-    room: int
-    on: int | None = None
-    paint: str = ""
-
-    @property
-    def look(self) -> str:
-        """Its colour or look in words, or an empty string."""
-        return self.paint or self.thing.models[self.model].split("|")[0]
-
-    @property
-    def colours(self) -> tuple[str, ...]:
-        """All colours it shows, ``*`` for many; empty where none is plain."""
-        looks = tuple(filter(None, self.thing.models[self.model].split("|")))
-        return (self.paint, *looks[1:]) if self.paint else looks
-
-    @property
-    def any_colour(self) -> bool:
-        """Whether it might as well have another colour."""
-        return self.thing.paintable(self.model)
-
-    @property
-    def centre(self) -> Vector3:
-        """Middle of its volume in the map, metres."""
-        x, y, z = self.position
-        return (x, y, z + self.size[2] / 2.0)
-
-    def outline(self, margin: float = 0.0) -> NDArray[np.float64]:
-        """Corners of its footprint, ``(4, 2)`` in metres."""
-        half_w, half_d = self.size[0] / 2.0 + margin, self.size[1] / 2.0 + margin
-        corners = np.array(
-            [[-half_w, -half_d], [half_w, -half_d], [half_w, half_d], [-half_w, half_d]]
-        )
-        cos, sin = math.cos(self.yaw), math.sin(self.yaw)
-        turned = corners @ np.array([[cos, sin], [-sin, cos]])
-        return np.asarray(turned + np.array(self.position[:2]), np.float64)
-
-    @property
-    def box(self) -> Box:
-        """Axis-aligned bounds of its footprint."""
-        outline = self.outline()
-        (x0, y0), (x1, y1) = outline.min(axis=0), outline.max(axis=0)
-        return (float(x0), float(y0), float(x1), float(y1))
 
 
 class Furnisher:
@@ -230,7 +162,7 @@ class Furnisher:
             return False
         if box[1] < inner.y0 - slack or box[3] > inner.y1 + slack:
             return False
-        return not any(_overlap(box, other, margin) for other in self._taken[room])
+        return not any(overlap(box, other, margin) for other in self._taken[room])
 
     def _by_wall(
         self, thing: Thing, key: str, index: int, *, gap: float, jitter: float = 0.0
@@ -295,7 +227,7 @@ class Furnisher:
             others = [box for box in self._taken[item.room] if box != item.box]
             room = self._plan.rooms[item.room]
             inside = room.contains(*placed.box[:2]) and room.contains(*placed.box[2:])
-            if inside and not any(_overlap(placed.box, box, 0.03) for box in others):
+            if inside and not any(overlap(placed.box, box, 0.03) for box in others):
                 self._keep(placed)
 
     def _fill_surface(self, support: int) -> None:
@@ -350,9 +282,9 @@ def wall_is_clear(plan: Plan, objects: Iterable[Placed], room: int, box: Box, ab
     """Whether nothing taller than ``above`` metres, and no doorway, is at this piece of wall."""
     for item in objects:
         high = item.position[2] + item.size[2] > above
-        if item.room == room and high and _overlap(box, item.box, 0.12):
+        if item.room == room and high and overlap(box, item.box, 0.12):
             return False
-    return not any(_overlap(box, door, 0.0) for door in _doorway_boxes(plan, room))
+    return not any(overlap(box, door, 0.0) for door in _doorway_boxes(plan, room))
 
 
 def _halves(side: int, along: float, out: float) -> tuple[float, float]:
@@ -381,15 +313,6 @@ def _grown_to_front(box: Box, side: int, by: float) -> Box:
         (x0, y0, x1, y1 + by),
         (x0, y0, x1 + by, y1),
     )[side]
-
-
-def _overlap(a: Box, b: Box, margin: float) -> bool:
-    return (
-        a[0] < b[2] + margin
-        and b[0] < a[2] + margin
-        and a[1] < b[3] + margin
-        and b[1] < a[3] + margin
-    )
 
 
 def _doorway_boxes(plan: Plan, room: int) -> list[Box]:

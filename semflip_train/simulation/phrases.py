@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from semflip_train.simulation.furnish import Placed
+from semflip_train.simulation.placed import Placed
 from semflip_train.simulation.plan import Plan
 
 ROOM_NAMES = {

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semflip_train.simulation.furnish import Placed
 from semflip_train.simulation.labels import DriveLabels
 from semflip_train.simulation.phrases import (
     BROAD,
@@ -18,6 +17,7 @@ from semflip_train.simulation.phrases import (
     phrases_of,
     support_of,
 )
+from semflip_train.simulation.placed import Placed
 from semflip_train.simulation.plan import Plan
 
 

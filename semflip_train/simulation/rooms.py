@@ -12,9 +12,10 @@ import numpy as np
 from semflip_core.poses import Vector3
 from semflip_train.simulation import surfaces
 from semflip_train.simulation.catalogue import FurnitureCatalogue
-from semflip_train.simulation.furnish import Box, Furnisher, Placed, wall_is_clear, wall_yaw
+from semflip_train.simulation.furnish import Furnisher, wall_is_clear, wall_yaw
 from semflip_train.simulation.meshes import MeshPart, load_parts
 from semflip_train.simulation.paint import draw_paint, painted
+from semflip_train.simulation.placed import Box, Placed
 from semflip_train.simulation.plan import (
     DOORWAY_HEIGHT,
     WALL_THICKNESS,

@@ -14,8 +14,9 @@ from semflip_core.errors import DatasetError
 from semflip_core.frames import Picture
 from semflip_core.poses import Pose, quaternion_from_yaw
 from semflip_train.simulation.catalogue import FurnitureCatalogue
-from semflip_train.simulation.furnish import Placed
-from semflip_train.simulation.path import Floor, TimedPose, candidates, drive
+from semflip_train.simulation.floor import Floor, candidates
+from semflip_train.simulation.path import TimedPose, drive
+from semflip_train.simulation.placed import Placed
 from semflip_train.simulation.render import Renderer, View
 from semflip_train.simulation.rooms import Scene, make_scene
 from semflip_train.simulation.settings import CameraSettings, DriveSettings

@@ -15,11 +15,12 @@ from semflip_core.errors import AssetError, ConfigError
 from semflip_train.simulation import wording
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.simulation.cli import shares
-from semflip_train.simulation.furnish import Placed
+from semflip_train.simulation.floor import Floor
 from semflip_train.simulation.labels import DriveLabels, FrameCover, measure
 from semflip_train.simulation.meshes import load_parts
-from semflip_train.simulation.path import Floor, TimedPose, drive
+from semflip_train.simulation.path import TimedPose, drive
 from semflip_train.simulation.phrases import PLAIN, Phrase, candidates, phrases_of
+from semflip_train.simulation.placed import Placed
 from semflip_train.simulation.plan import Plan, make_plan
 from semflip_train.simulation.questions import QuestionWriter
 from semflip_train.simulation.referents import Seen, near_misses, referents
