@@ -85,8 +85,10 @@ class Renderer:
         mujoco = _mujoco()
         self._mujoco = mujoco
         self.camera = camera
-        spec = _specification(mujoco, solids, lights, ambient, camera)
+        textures: dict[str, Picture] = {}
+        spec = _specification(mujoco, solids, lights, ambient, camera, textures)
         self._model = spec.compile()
+        _paint_textures(self._model, textures)
         self._data = mujoco.MjData(self._model)
         mujoco.mj_forward(self._model, self._data)
         bodies = np.asarray(self._model.geom_bodyid)
@@ -179,7 +181,9 @@ def _specification(
     lights: Iterable[Light],
     ambient: Vector3,
     camera: CameraSettings,
+    textures: dict[str, Picture],
 ) -> Any:
+    """The scene for MuJoCo; pictures of its textures go into ``textures`` by name."""
     spec = mujoco.MjSpec()
     spec.visual.quality.offsamples = 0
     spec.visual.quality.shadowsize = 0
@@ -216,7 +220,7 @@ def _specification(
             name = shared.get(id(part))
             if name is None:
                 name = shared[id(part)] = f"part{len(shared)}"
-                _add_part(mujoco, spec, part, name)
+                _add_part(mujoco, spec, part, name, textures)
             body.add_geom(
                 type=mujoco.mjtGeom.mjGEOM_MESH,
                 meshname=name,
@@ -227,7 +231,9 @@ def _specification(
     return spec
 
 
-def _add_part(mujoco: Any, spec: Any, part: MeshPart, name: str) -> None:
+def _add_part(
+    mujoco: Any, spec: Any, part: MeshPart, name: str, textures: dict[str, Picture]
+) -> None:
     arrays: dict[str, NDArray[Any]] = {}
     if part.normals is not None:
         arrays |= {"usernormal": part.normals.ravel(), "userfacenormal": part.faces.ravel()}
@@ -250,14 +256,29 @@ def _add_part(mujoco: Any, spec: Any, part: MeshPart, name: str) -> None:
     )
     if part.texture is not None:
         height, width, channels = part.texture.shape
+        content: dict[str, Any] = {"builtin": mujoco.mjtBuiltin.mjBUILTIN_FLAT}
+        if channels == 4:  # a flat texture to write into has three channels
+            content = {"data": np.ascontiguousarray(part.texture).ravel()}
+        else:
+            textures[name] = part.texture
         spec.add_texture(
             name=name,
             type=mujoco.mjtTexture.mjTEXTURE_2D,
             width=width,
             height=height,
             nchannel=channels,
-            data=np.ascontiguousarray(part.texture).ravel(),
+            **content,
         )
-        textures = list(material.textures)
-        textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = name
-        material.textures = textures
+        roles = list(material.textures)
+        roles[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = name
+        material.textures = roles
+
+
+def _paint_textures(model: Any, textures: dict[str, Picture]) -> None:
+    """Put the pictures into a compiled model.
+
+    The specification would take them number by number, which takes longer than all the rest.
+    """
+    for name, picture in textures.items():
+        start = int(model.tex_adr[model.texture(name).id])
+        model.tex_data[start : start + picture.size] = picture.ravel()
