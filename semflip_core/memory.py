@@ -25,6 +25,9 @@ from semflip_core.settings import MemorySettings
 
 logger = logging.getLogger("semflip")
 
+#: The writing thread may be this late before adding a keyframe writes by itself, seconds.
+_LATE_S = 0.1
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -175,12 +178,12 @@ class VideoMemory:
         return record.id
 
     def _keep_pace(self) -> None:
-        """Hold what a crash may lose to a second, and what waits in RAM to its bound."""
+        """Hold what a crash may lose under a second, and what waits in RAM to its bound."""
         store = self._store
         if store.degraded or self.read_only:
             self._drop_unsaved()
         elif (
-            store.oldest_unsaved_s() > 1.0
+            store.oldest_unsaved_s() > self.settings.commit_interval_s + _LATE_S
             or store.unsaved_bytes() > self.settings.max_unsaved_bytes
         ):
             try:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from semflip_core.memory import VideoMemory
 from support.driving import small_picture
 
 TEST_DIRECTORY = Path(__file__).resolve().parent.parent
-ROUNDS, AT_ONCE = 5, 10
-LONGEST_S = 1.9
+ROUNDS, AT_ONCE = 10, 5
+LONGEST_S = 1.7
 ALLOWED_LOSS_S = 1.0
+#: A recorder adds every 20 ms; where it got no processor for longer than this, that is no loss.
+STARVED_S = 0.25
 
 
 @pytest.fixture
@@ -76,8 +79,12 @@ def check(path: Path, killed_ns: int) -> tuple[int, int]:
         for number in ids[-3:]:
             assert memory.encoded_picture(number) == small_picture((number - 1) % 50).data
         lost = [line for line in lines if int(line[0]) > len(ids)]
+        moments = [int(added_ns) for _, added_ns in lines] + [killed_ns]
         for keyframe, added_ns in lost:
-            age = (killed_ns - int(added_ns)) * 1e-9
+            after = [moment for moment in moments if moment >= int(added_ns)]
+            gaps = [(b - a) * 1e-9 for a, b in pairwise(after)]
+            starved = sum(gap for gap in gaps if gap > STARVED_S)
+            age = (killed_ns - int(added_ns)) * 1e-9 - starved
             assert age <= ALLOWED_LOSS_S, f"keyframe {keyframe} of {age:.2f} s before is missing"
         assert memory.add(small_picture(0), stamp_ns=1, pose=None, map_id="m") == len(ids) + 1
     return len(ids), len(lost)
