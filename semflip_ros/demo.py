@@ -46,6 +46,10 @@ ROOT = Path(__file__).resolve().parent.parent
 """The checkout: the demo runs from one, its data is not installed."""
 
 
+#: A node that cannot read its command line has ended by then; seconds.
+STARTING_S = 1.0
+
+
 class DemoSettings(Settings):
     """``config/demo.yaml``."""
 
@@ -138,9 +142,10 @@ class Demo:
             "memory_path": str(self._memory_file),
             "map_id": "demo",
             "encoder": self._settings.encoder,
-            "gate": str(self._settings.gate or ""),
             "query_deadline_s": self._settings.answer_s,
         }
+        if self._settings.gate:  # rcl takes no empty value on a command line
+            parameters["gate"] = str(self._settings.gate)
         command = [program("refusal_node"), "--ros-args"]
         command += ["--params-file", str(ROOT / "config" / "refusal_node.yaml")]
         for name, value in parameters.items():
@@ -153,11 +158,13 @@ class Demo:
         ]
         with Program(command, self._work / "refusal_node.log", environment) as node:
             try:
+                time.sleep(STARTING_S)
+                check_alive(node)  # a node that ends at once is not waited for
                 yield node
             except (SemflipError, TimeoutError) as error:
                 raise DemoError(f"{error}\nthe node's last words:\n{node.tail()}") from error
             check_alive(node)
-            if code := node.stop():
+            if code := node.stop(self._limit):
                 raise DemoError(f"the node did not end in order (exit {code}):\n{node.tail()}")
 
     def _replay(self, environment: dict[str, str]) -> None:
