@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from semflip_core.errors import SemflipError
 from semflip_core.loading import WEIGHTS
 from semflip_train.dataset import load_dataset
 from semflip_train.engines import load_engine
@@ -109,4 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SemflipError as error:
+        sys.exit(f"semflip: {error}")

@@ -29,7 +29,7 @@ class GroundingDino:
         model: directory or hub id; hub ids are read from the local cache only.
         present: probability from which on something is taken to be there.
         device: torch device.
-        batch: pictures at a time.
+        batch: pictures of one size at a time; none is padded, so that boxes need no scaling.
     """
 
     name = "grounding_dino"
@@ -82,9 +82,14 @@ class GroundingDino:
     def detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
         """For each view all boxes, strongest first."""
         found: list[list[Detection]] = []
-        for start in range(0, len(views), self._batch):
-            found += self._detect(phrase, views[start : start + self._batch])
-        return found
+        batch: list[View] = []
+        for view in views:
+            same = not batch or batch[0].picture.shape == view.picture.shape
+            if batch and (len(batch) == self._batch or not same):
+                found += self._detect(phrase, batch)
+                batch = []
+            batch.append(view)
+        return found + (self._detect(phrase, batch) if batch else [])
 
     def strengths(self, phrase: str, views: Sequence[View]) -> Array:
         """Best probability of each view."""
@@ -93,11 +98,13 @@ class GroundingDino:
     def _detect(self, phrase: str, views: Sequence[View]) -> list[list[Detection]]:
         torch = self._torch
         text = self._tokenizer([self.prompt(phrase)] * len(views), return_tensors="pt")
-        pixels, mask = self._pixels(views)
+        pixels = self._pixels(views)
         with torch.inference_mode():
             output = self._model(
                 pixel_values=torch.from_numpy(pixels).to(self._device),
-                pixel_mask=torch.from_numpy(mask).to(self._device),
+                pixel_mask=torch.ones(
+                    (len(views), *pixels.shape[-2:]), dtype=torch.int64, device=self._device
+                ),
                 **{name: value.to(self._device) for name, value in text.items()},
             )
         logits = output.logits.float().sigmoid().cpu().numpy()
@@ -111,26 +118,16 @@ class GroundingDino:
         dot = self._tokenizer.convert_tokens_to_ids(".")
         return [i for i, token in enumerate(ids) if token not in special and token != dot] or [0]
 
-    def _pixels(self, views: Sequence[View]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Scaled, normalised and padded to one size, with the mask of what is picture."""
+    def _pixels(self, views: Sequence[View]) -> np.ndarray[Any, Any]:
+        """``(views, 3, height, width)`` scaled and normalised; pictures of one size."""
         import cv2
 
-        scaled = []
-        for view in views:
-            height, width = view.picture.shape[:2]
-            scale = min(self._short / min(height, width), LONG_SIDE / max(height, width))
-            size = (max(1, round(width * scale)), max(1, round(height * scale)))
-            small = cv2.resize(view.picture, size, interpolation=cv2.INTER_LINEAR)
-            scaled.append((small.astype(np.float32) / 255.0 - MEAN) / DEVIATION)
-        sizes = [picture.shape[:2] for picture in scaled]
-        high, wide = max(s[0] for s in sizes), max(s[1] for s in sizes)
-        pixels = np.zeros((len(scaled), 3, high, wide), np.float32)
-        mask = np.zeros((len(scaled), high, wide), np.int64)
-        for i, picture in enumerate(scaled):
-            h, w = picture.shape[:2]
-            pixels[i, :, :h, :w] = picture.transpose(2, 0, 1)
-            mask[i, :h, :w] = 1
-        return pixels, mask
+        height, width = views[0].picture.shape[:2]
+        scale = min(self._short / min(height, width), LONG_SIDE / max(height, width))
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        scaled = [cv2.resize(v.picture, size, interpolation=cv2.INTER_LINEAR) for v in views]
+        stacked = (np.stack(scaled).astype(np.float32) / 255.0 - MEAN) / DEVIATION
+        return np.ascontiguousarray(stacked.transpose(0, 3, 1, 2), dtype=np.float32)
 
 
 def _detections(scores: np.ndarray[Any, Any], boxes: np.ndarray[Any, Any]) -> list[Detection]:
