@@ -52,6 +52,14 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(kept)) if kept else float("nan")
 
 
+def _spread(values: Sequence[float]) -> float:
+    """Sample standard deviation of the finite values; 0 for one, NaN for none."""
+    kept = [value for value in values if math.isfinite(value)]
+    if len(kept) < 2:
+        return 0.0 if kept else float("nan")
+    return float(np.std(kept, ddof=1))
+
+
 def ensemble(judged: Sequence[Judged]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Scores and refusals of the gate itself."""
     return (
@@ -135,11 +143,8 @@ def members(judged: Sequence[Judged]) -> dict[str, Any]:
     names = each[0].keys()
     return {
         "each": each,
-        "mean": {name: float(np.nanmean([m[name] for m in each])) for name in names},
-        "spread": {
-            name: float(np.nanstd([m[name] for m in each], ddof=1)) if count > 1 else 0.0
-            for name in names
-        },
+        "mean": {name: _mean([m[name] for m in each]) for name in names},
+        "spread": {name: _spread([m[name] for m in each]) for name in names},
         "pooled_f1": total.f1,
     }
 
