@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from semflip_train.dataset import Query
 
 #: Okabe and Ito's colour-blind-safe set.
 GO, STOP, PATH, TRUTH = "#009E73", "#D55E00", "#56B4E9", "#000000"
+#: Evidence pictures beside each other, and characters of a caption's line under one.
+COLUMNS, LINE = 4, 44
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,14 @@ def write_overview(
         from semflip_core.errors import MissingExtraError
 
         raise MissingExtraError("matplotlib", "train", "the demo's overview") from error
-    rows = math.ceil(len(asked) / 2)
-    figure = Figure(figsize=(14, 0.6 + 2.75 * rows), dpi=110, layout="constrained")
+    rows = math.ceil(len(asked) / COLUMNS)
+    heights = [1.45, *[1.0] * rows]
+    figure = Figure(figsize=(14, 3.1 * sum(heights)), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(rows, 4)
-    _draw_map(figure.add_subplot(grid[:, :2]), poses, keyframes, asked)
+    grid = figure.add_gridspec(rows + 1, COLUMNS, height_ratios=heights)
+    _draw_map(figure.add_subplot(grid[0, :]), poses, keyframes, asked)
     for place, item in enumerate(asked):
-        _draw_evidence(figure.add_subplot(grid[place % rows, 2 + place // rows]), item)
+        _draw_evidence(figure.add_subplot(grid[1 + place // COLUMNS, place % COLUMNS]), item)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file)
 
@@ -76,13 +80,13 @@ def _draw_map(
         if answer is not None and answer.object_position is not None:
             x, y, _ = answer.object_position
             axes.scatter([x], [y], marker="x", s=60, color=TRUTH, zorder=3)
-            name = f" {item.number} {item.query.referent or ''}"
+            name = f"  {item.number} {item.query.referent or ''}"
             axes.annotate(name, (x, y), fontsize=9, va="center", zorder=4)
         if goal is not None:
             x, y, _ = goal.position
             turn = (math.cos(goal.yaw), math.sin(goal.yaw))
             axes.quiver(
-                [x], [y], [turn[0]], [turn[1]], color=GO, angles="xy", scale=14, width=0.012,
+                [x], [y], [turn[0]], [turn[1]], color=GO, angles="xy", scale=26, width=0.006,
                 zorder=3,
             )  # fmt: skip
             axes.annotate(
@@ -90,12 +94,13 @@ def _draw_map(
                 va="center", zorder=5, bbox={"boxstyle": "circle", "color": GO},
             )  # fmt: skip
     axes.scatter([], [], marker="x", color=TRUTH, label="true place of what was asked")
-    axes.scatter([], [], marker="o", color=GO, label="goal given, number of the question")
+    axes.scatter([], [], marker="o", color=GO, label="goal given")
     axes.set_aspect("equal")
     axes.set_xlabel("x in map, m")
     axes.set_ylabel("y in map, m")
     axes.grid(alpha=0.25)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2, frameon=False)
+    axes.margins(x=0.12, y=0.15)
+    axes.legend(loc="upper left", framealpha=0.9)
 
 
 def _draw_evidence(axes: Any, item: Asked) -> None:
@@ -116,13 +121,10 @@ def _draw_evidence(axes: Any, item: Asked) -> None:
 
             corner, size = (x0 * width, y0 * height), ((x1 - x0) * width, (y1 - y0) * height)
             axes.add_patch(Rectangle(corner, *size, fill=False, color=colour, linewidth=2))
-    axes.set_title(f"{item.number}  {decision.question}", fontsize=9, loc="left")
-    outcome = (
-        "goal"
-        if answered
-        else f"{decision.statement} ({decision.reason and decision.reason.value})"
-    )
-    compared = ""
+    title = textwrap.fill(f"{item.number}  {decision.question}", LINE)
+    axes.set_title(title, fontsize=9, loc="left")
+    reason = decision.reason.value if decision.reason else ""
+    outcome = "goal" if answered else f"{decision.statement}: {reason}"
     if math.isfinite(decision.score):
-        compared = f"   score {decision.score:.2f}, refuses above {decision.threshold:.2f}"
-    axes.set_xlabel(outcome + compared, fontsize=9, color=colour, weight="bold")
+        outcome += f"\nscore {decision.score:.2f}, refuses above {decision.threshold:.2f}"
+    axes.set_xlabel(outcome, fontsize=9, color=colour, weight="bold")
