@@ -43,7 +43,7 @@ def question_vectors(questions: Sequence[str]) -> Matrix:
     """``(n, 384)`` MiniLM vectors of whole questions: all that a blind gate may see."""
     from semflip_core.encoders.mini.text import TextEncoder
 
-    return TextEncoder().vectors(questions)
+    return TextEncoder().bulk_vectors(list(questions))
 
 
 def compare(

@@ -124,6 +124,7 @@ def fit(
         Weights ``(in, out)`` and biases of each layer, the epoch kept, and its loss.
     """
     torch = _torch()
+    torch.set_num_threads(1)  # these networks are far too small to be worth more
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     network = _network(sizes, settings.dropout)
