@@ -81,6 +81,7 @@ def settings_for(dataset: Path, **changes: object) -> ExperimentSettings:
         "encoder": "support.colours:ColourEncoder",
         "keyframes": {"min_translation_m": 0.1},
         "recall": {"recalled_frames": 6},
+        "decision": {"min_peak": 1.0},
         "synthesis": {
             "strategies": ["false_premise", "object", "subjective"],
             "detector": "support.synthesis:DriveDetector",
