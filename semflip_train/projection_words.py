@@ -84,6 +84,28 @@ _ASKING = (
     "Bring me to where the {} stands",
     "lead the way to the {}",
     "guide me over to the {}",
+    "the {}, where is it",
+    "{}?",
+    "{} please",
+    "where can the {} be found",
+    "any idea where the {} went?",
+    "Let us go to the {}.",
+    "Lead me towards the {}, would you?",
+    "please bring us to the {} now",
+    "Tell me where to find the {}.",
+    "Is there some {} in this building? Then go there.",
+    "Do you remember where the {} was?",
+    "my brother forgot his {} here, can you take me to it",
+    "I would like to see the {}.",
+    "I want to get to the {} next to the {}",
+    "Somebody asked for the {}, where did you pass it?",
+    "Stop in front of the {}.",
+    "come along to the {} with me",
+    "Could you show me the way to the {} in the {}?",
+    "did you happen to notice a {}",
+    "Move to the {} and wait there",
+    "Navigate: {}",
+    "In what place is the {} on the {}?",
 )
 _OPINION = (
     "Which {} looks the nicest?",
@@ -142,16 +164,29 @@ _NEEDS = (
     "What time is it?",
     "I am hungry",
     "Where can I charge my phone?",
+    "I need something to cut paper",
+    "my hands are cold, I need to warm them",
+    "I need somewhere to sleep",
+    "need to wash these clothes",
+    "Hey, I must send a letter, where?",
+    "we need a place to eat together",
 )
 
 
-def questions() -> tuple[str, ...]:
-    """A few hundred questions of every kind, for the principal components of wording."""
-    made = [
-        template.format(first, second)
-        for template, (first, second) in product(
-            (*_ASKING, *_OPINION, *_ACTING, *_UNSEEN),
-            zip(_NOUNS, _NOUNS[1:] + _NOUNS[:1], strict=True),
-        )
-    ]
-    return (*made, *_NEEDS)
+#: What a wording asks for; the gate sees how much a question sounds like each.
+KINDS: dict[str, tuple[str, ...]] = {
+    "asking": _ASKING,
+    "opinion": _OPINION,
+    "acting": _ACTING,
+    "unseen": _UNSEEN,
+    "needing": _NEEDS,
+}
+
+
+def questions() -> dict[str, tuple[str, ...]]:
+    """Questions of each kind, every template with several nouns."""
+    pairs = tuple(zip(_NOUNS, _NOUNS[1:] + _NOUNS[:1], strict=True))
+    return {
+        kind: tuple(dict.fromkeys(t.format(a, b) for t, (a, b) in product(templates, pairs)))
+        for kind, templates in KINDS.items()
+    }

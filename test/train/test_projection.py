@@ -18,6 +18,7 @@ from semflip_train.projection_fit import (
 from semflip_train.projection_report import auroc, presence_auroc
 from semflip_train.projection_scenes import SceneRegions
 from semflip_train.projection_vocabulary import Named, fold_of, split
+from semflip_train.projection_weights import sounds_like
 from semflip_train.projection_words import DISTRACTORS, questions
 
 WORDS = (
@@ -137,5 +138,19 @@ def test_folds_are_by_category_and_cover_all() -> None:
 
 def test_words_are_clean() -> None:
     assert len(set(DISTRACTORS)) == len(DISTRACTORS) >= 180
-    assert len(set(questions())) == len(questions())
-    assert all("{" not in q for q in questions())
+    for kind, asked in questions().items():
+        assert len(set(asked)) == len(asked) >= 10, kind
+        assert all("{" not in question for question in asked)
+
+
+def test_a_new_wording_sounds_like_its_kind() -> None:
+    """Templates of a kind that no direction was fitted on land nearest to their own kind."""
+    rng = np.random.default_rng(4)
+    centres = rng.normal(size=(3, 384)).astype(np.float32)
+    groups = [
+        unit(c + rng.normal(size=(n, 384)).astype(np.float32))
+        for c, n in zip(centres, (90, 20, 9), strict=True)
+    ]
+    mean, basis = sounds_like(groups)
+    fresh = unit(centres + rng.normal(size=(3, 384)).astype(np.float32))
+    assert ((fresh - mean) @ basis.T).argmax(axis=1).tolist() == [0, 1, 2]

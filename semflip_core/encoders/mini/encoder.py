@@ -56,8 +56,7 @@ class MiniEncoder:
             Space(self._weights["reference.projected"], distractors),
             Space(self._weights["reference.conse"], distractors),
         )
-        wording = len(self._weights["wording.basis"]) + len(self._weights["sentence.basis"])
-        self._joint = JointModel(self._spaces, len(COLOURS), wording)
+        self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]))
 
     @property
     def dimension(self) -> int:
@@ -152,8 +151,7 @@ class MiniEncoder:
         del self._backbone, self._text, self._parser
 
     def _wording(self, parsed: ParsedQuestion) -> Array:
-        wording, sentence = self._text.vectors([parsed.wording, parsed.question])
-        return self._weights.wording_vector(wording, sentence)
+        return self._weights.wording_vector(self._text.vectors([parsed.wording])[0])
 
     def _phrase_view(self, phrase: Phrase) -> PhraseView:
         full, head = self._weights.centred(self._text.vectors([phrase.text, phrase.head]))
@@ -163,11 +161,13 @@ class MiniEncoder:
         if rivals.sum() < 3:
             rivals = np.argsort(np.argsort(alike)) < 3
         spaces = len(self._spaces)
+        repainted = self._weights.centred(self._text.vectors(phrase.repainted()))
         return PhraseView(
             full=[full] * spaces,
             head=[head] * spaces,
             rivals=rivals,
             colour=COLOURS.index(phrase.colour) if phrase.colour else None,
+            repainted=[repainted] * spaces,
             attributes=len(phrase.attributes),
             noun=phrase.noun,
         )

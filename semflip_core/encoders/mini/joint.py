@@ -20,17 +20,22 @@ from semflip_core.encoders.contract import JointEmbedding
 
 Array = NDArray[np.float32]
 
-VERSION = 2
+VERSION = 3
 #: Two texts more alike than this name the same thing; one does not compete with the other.
 SYNONYM = 0.6
 TOP_FRAMES = 3
 #: Frames stored this close to the best one should show the referent too.
 NEIGHBOURS = 2
 Z_LIMIT = 12.0
+#: What a region full of the colour asked for adds to its z-score.
 COLOUR_WEIGHT = 1.5
+#: Share of the first space in a frame's relevance.
+FIRST_SPACE = 0.85
 PHRASE_STATISTICS = 13
 WEAKEST = (0, 1, 5, 6, 9, 10, 12)
-PAIR_STATISTICS = 3
+PAIR_STATISTICS = 5
+#: Picture widths within which one thing stands beside or on another.
+NEAR = 0.3
 COLOUR_STATISTICS = 6
 SHAPE_STATISTICS = 8
 
@@ -78,7 +83,7 @@ class FrameView:
         regions: for each space ``(n, dim)`` unit vectors.
         distractors: for each space ``(d,)`` best z-scores (:meth:`Space.best_distractors`).
         boxes: ``(n, 4)`` x0, y0, x1, y1 in [0, 1].
-        colours: ``(n, 11)`` share of each colour term.
+        colours: ``(n, 11)`` share of each colour term; the last region is the whole picture.
     """
 
     key: int
@@ -97,6 +102,8 @@ class PhraseView:
         head: the same for its naked noun.
         rivals: ``(d,)`` True for distractors that mean something else.
         colour: index of the colour asked for, or None.
+        repainted: for each space ``(k, dim)`` vectors of the phrase with other colours in its
+            colour's place; empty without a colour.
         attributes: how many other describing words it has.
         noun: False for a verb phrase.
     """
@@ -105,6 +112,7 @@ class PhraseView:
     head: Sequence[Array]
     rivals: NDArray[np.bool_]
     colour: int | None = None
+    repainted: Sequence[Array] = ()
     attributes: int = 0
     noun: bool = True
 
@@ -113,10 +121,14 @@ class PhraseView:
 class _Grounding:
     """How one phrase shows in the frames, in one space.
 
-    z: ``(frames,)`` best z-score; region: ``(frames,)`` which region; statistics: for the gate.
+    z: ``(frames,)`` best z-score; unusual: ``(frames,)`` the same against what pictures about
+    something else reach; everywhere: the same for each region of each frame; region:
+    ``(frames,)`` which region; statistics: for the gate.
     """
 
     z: Array
+    unusual: Array
+    everywhere: Sequence[Array]
     region: NDArray[np.int64]
     statistics: Array
 
@@ -126,13 +138,11 @@ class JointModel:
 
     Args:
         spaces: most trusted first.
-        colours: how many colour terms frames carry.
         text_dimensions: length of the wording vector handed to :meth:`embed`.
     """
 
-    def __init__(self, spaces: Sequence[Space], colours: int, text_dimensions: int) -> None:
+    def __init__(self, spaces: Sequence[Space], text_dimensions: int) -> None:
         self.spaces = tuple(spaces)
-        self._colours = colours
         per_space = PHRASE_STATISTICS + len(WEAKEST) + PAIR_STATISTICS
         fixed = 3 + COLOUR_STATISTICS + SHAPE_STATISTICS
         self.dimension = per_space * len(self.spaces) + fixed + text_dimensions
@@ -165,12 +175,11 @@ class JointModel:
             parts += [statistics[0], weakest[list(WEAKEST)], _pairing(placed, frames)]
         mean_z = np.mean([item.z for item in target], axis=0)
         parts.append(np.array([mean_z.max(), _top_mean(mean_z), np.median(mean_z)], np.float32))
-        match = self._colour_match(phrases[0], target[0], frames)
-        parts.append(self._colour_statistics(phrases[0], target[0], match, mean_z))
+        parts.append(self._colour_statistics(phrases[0], frames))
         parts.append(self._shape(phrases, mean_z, keys))
         parts.append(np.asarray(wording, np.float32))
         vector = np.concatenate(parts).astype(np.float32)
-        support = self._support(grounded, phrases[0], match)
+        support = _support(grounded) + _colour_support(phrases[0], target[0].region, frames)
         regions = np.stack(
             [frame.boxes[target[0].region[i]] for i, frame in enumerate(frames)]
         ).astype(np.float32)
@@ -195,6 +204,7 @@ class JointModel:
         local_beaten = np.empty(count, np.float32)
         local_margin = np.empty(count, np.float32)
         cosine = np.empty(count, np.float32)
+        everywhere = []
         rivals = space.distractors[phrase.rivals]
         rival_mean, rival_deviation = (part[phrase.rivals] for part in space.distractor_standard)
         for i, frame in enumerate(frames):
@@ -205,6 +215,7 @@ class JointModel:
             best = int(np.argmax(mixed + _colour_bonus(phrase, frame)))
             z[i], z_head[i], region[i] = mixed[best], scores[best, 1], best
             cosine[i] = similarity[best, 0]
+            everywhere.append(similarity[:, 0])
             others = frame.distractors[number][phrase.rivals].astype(np.float32)
             beaten[i] = (others > mixed[best]).mean()
             margin[i] = mixed[best] - np.sort(others)[-3:].mean()
@@ -214,6 +225,7 @@ class JointModel:
         z = np.clip(z, -Z_LIMIT, Z_LIMIT)
         usual, spread = space.standard_of_best(queries[0])
         unusual = np.clip((cosine - usual) / spread, -Z_LIMIT, Z_LIMIT)
+        everywhere = [(values - usual) / spread for values in everywhere]
         top = np.argsort(-z, kind="stable")[:TOP_FRAMES]
         first = int(top[0])
         statistics = np.array(
@@ -234,37 +246,42 @@ class JointModel:
             ],
             np.float32,
         )
-        return _Grounding(z, region, statistics)
+        return _Grounding(z, unusual.astype(np.float32), everywhere, region, statistics)
 
-    def _colour_match(
-        self, phrase: PhraseView, grounding: _Grounding, frames: Sequence[FrameView]
-    ) -> Array:
-        """``(frames, 2)``: share of the colour at the best region, and its rank there (0 to 1)."""
-        if phrase.colour is None:
-            return np.zeros((len(frames), 2), np.float32)
-        rows = np.stack([frame.colours[grounding.region[i]] for i, frame in enumerate(frames)])
-        share = rows[:, phrase.colour]
-        lower = (rows < share[:, None]).sum(axis=1) / max(self._colours - 1, 1)
-        return np.stack([share, lower], axis=1).astype(np.float32)
+    def _colour_statistics(self, phrase: PhraseView, frames: Sequence[FrameView]) -> Array:
+        """Whether what the naked noun finds has the colour asked for, on pixels and in words.
 
-    def _colour_statistics(
-        self, phrase: PhraseView, grounding: _Grounding, match: Array, mean_z: Array
-    ) -> Array:
+        Of the frames that show the noun best: the largest share of the colour in regions that
+        match about as well; the share weighted by the match; the share at the best region; how
+        much better the phrase fits there than the same phrase in other colours, and than the noun.
+        """
         if phrase.colour is None:
             return np.zeros(COLOUR_STATISTICS, np.float32)
-        top = np.argsort(-mean_z, kind="stable")[:TOP_FRAMES]
-        strong = mean_z >= mean_z.max() - 1.0
-        return np.array(
-            [
-                1.0,
-                match[top[0], 0],
-                match[top, 0].mean(),
-                match[top, 1].mean(),
-                match[strong, 0].max(),
-                match[:, 0].max(),
-            ],
-            np.float32,
-        )
+        space = self.spaces[0]
+        mean, deviation = space.standard(phrase.head[0][None])
+        rows = []
+        for frame in frames:
+            regions = frame.regions[0]
+            z = (regions @ phrase.head[0] - mean[0]) / deviation[0]
+            best = int(np.argmax(z))
+            share = frame.colours[:, phrase.colour]
+            weight = np.exp(2.0 * (z - z[best]))
+            fits = float(regions[best] @ phrase.full[0])
+            others = np.sort(phrase.repainted[0] @ regions[best])[-3:]
+            rows.append(
+                (
+                    z[best],
+                    share[z >= z[best] - 1.0].max(),
+                    (share * weight).sum() / weight.sum(),
+                    share[best],
+                    10.0 * (fits - float(others.mean())) if len(others) else 0.0,
+                    10.0 * (fits - float(regions[best] @ phrase.head[0])),
+                )
+            )
+        table = np.array(rows, np.float32)
+        top = np.argsort(-table[:, 0], kind="stable")[:TOP_FRAMES]
+        result: Array = np.append(np.float32(1.0), table[top, 1:].mean(axis=0)).astype(np.float32)
+        return result
 
     def _shape(
         self, phrases: Sequence[PhraseView], mean_z: Array, keys: NDArray[np.int64]
@@ -287,35 +304,70 @@ class JointModel:
             np.float32,
         )
 
-    def _support(
-        self, grounded: Sequence[Sequence[_Grounding]], target: PhraseView, match: Array
-    ) -> Array:
-        """``(frames,)`` log of the relevance: the target first, what places it second."""
-        z = np.mean([item.z for item in grounded[0]], axis=0)
-        for spaces in grounded[1:]:
-            z = z + 0.25 * np.minimum(np.mean([item.z for item in spaces], axis=0), z)
-        if target.colour is not None:
-            z = z + COLOUR_WEIGHT * match[:, 0]
-        clipped: Array = np.clip(z, -2 * Z_LIMIT, 2 * Z_LIMIT).astype(np.float32)
-        return clipped
+
+def _support(grounded: Sequence[Sequence[_Grounding]]) -> Array:
+    """``(frames,)`` log of the relevance: the target first, what places it second."""
+    total = _weighted(grounded[0])
+    for spaces in grounded[1:]:
+        total = total + np.float32(0.25) * np.minimum(_weighted(spaces), total)
+    clipped: Array = np.clip(total, -2 * Z_LIMIT, 2 * Z_LIMIT).astype(np.float32)
+    return clipped
+
+
+def _colour_support(
+    phrase: PhraseView, region: NDArray[np.int64], frames: Sequence[FrameView]
+) -> Array | float:
+    """``(frames,)``: how much more of the colour asked for the region shows than is usual here."""
+    if phrase.colour is None:
+        return 0.0
+    shares = np.array([f.colours[r, phrase.colour] for f, r in zip(frames, region, strict=True)])
+    usual = np.mean([frame.colours[-1, phrase.colour] for frame in frames])
+    support: Array = (np.float32(COLOUR_WEIGHT) * (shares - usual)).astype(np.float32)
+    return support
+
+
+def _weighted(spaces: Sequence[_Grounding]) -> Array:
+    """How unusual the best regions are, over the spaces; the first counts most."""
+    share = FIRST_SPACE if len(spaces) > 1 else 1.0
+    rest = np.mean([item.unusual for item in spaces[1:]], axis=0) if len(spaces) > 1 else 0.0
+    result: Array = np.asarray(share * spaces[0].unusual + (1 - share) * rest, np.float32)
+    return result
 
 
 def _pairing(placed: Sequence[_Grounding], frames: Sequence[FrameView]) -> Array:
-    """How well one frame shows all phrases together, and how close to each other.
+    """Whether what places the target is where the target is.
 
     Returns:
-        best and mean of the best frames' weakest z-score; the best again, less three times the
-        distance (in picture widths) between the target's region and what places it.
+        best and mean of the best frames' weaker phrase; over the other phrases the least of: how
+        they show in the frame that shows the target best, anywhere and within 0.3 picture widths
+        of the target, and the correlation of the two over the frames. A target alone scores as if
+        it were its own place.
     """
-    together = np.min([item.z for item in placed], axis=0)
-    near = together.copy()
-    for i, frame in enumerate(frames):
-        middles = [
-            (frame.boxes[item.region[i], :2] + frame.boxes[item.region[i], 2:]) / 2
-            for item in placed
-        ]
-        near[i] -= 3.0 * max(float(np.linalg.norm(m - middles[0])) for m in middles)
-    return np.array([together.max(), _top_mean(together), near.max()], np.float32)
+    target = placed[0]
+    together = np.min([item.unusual for item in placed], axis=0)
+    best = int(np.argmax(target.unusual))
+    boxes = frames[best].boxes
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+    near = np.linalg.norm(middles - middles[target.region[best]], axis=1) < NEAR
+    others = placed[1:] or placed[:1]
+    return np.array(
+        [
+            together.max(),
+            _top_mean(together),
+            min(float(item.unusual[best]) for item in others),
+            min(float(item.everywhere[best][near].max()) for item in others),
+            min(_correlation(target.unusual, item.unusual) for item in others),
+        ],
+        np.float32,
+    )
+
+
+def _correlation(a: Array, b: Array) -> float:
+    """Pearson's, 0 where either does not vary."""
+    spread = float(a.std() * b.std())
+    if spread < 1e-6:
+        return 0.0
+    return float(((a - a.mean()) * (b - b.mean())).mean() / spread)
 
 
 def _colour_bonus(phrase: PhraseView, frame: FrameView) -> Array | float:

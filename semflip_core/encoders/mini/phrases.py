@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semflip_core.encoders.mini.assets import SPACY_MODEL, packaged_file
-from semflip_core.encoders.mini.colours import COLOUR_WORDS
+from semflip_core.encoders.mini.colours import COLOUR_WORDS, COLOURS
 from semflip_core.errors import MissingExtraError
 
 PARSER = "en_core_web_md-3.8/rules-1"
@@ -53,6 +53,15 @@ class Phrase:
     attributes: tuple[str, ...] = ()
     relation: str = ""
     noun: bool = True
+
+    def repainted(self) -> tuple[str, ...]:
+        """The phrase in every other basic colour; empty where it has none."""
+        words = self.text.split()
+        at = next((i for i, word in enumerate(words) if word in COLOUR_WORDS), None)
+        if self.colour is None or at is None:
+            return ()
+        others = (name for name in COLOURS if name != self.colour)
+        return tuple(" ".join([*words[:at], name, *words[at + 1 :]]) for name in others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,6 @@ TENSORS = {
     "distractors": 2,
     "wording.mean": 1,
     "wording.basis": 2,
-    "sentence.mean": 1,
-    "sentence.basis": 2,
 }
 
 
@@ -53,8 +51,8 @@ class ProjectionWeights:
         tensors: ``text.mean (384,)`` subtracted from every text vector; ``labels (1000, 384)``
             centred unit vectors of the ImageNet names; ``mlp.*`` the residual MLP on standardised
             features (1280-h-384, ReLU); ``reference.* (p, r, 384)`` regions of unrelated
-            pictures in each space; ``distractors (d, 384)`` centred unit vectors; ``wording.*`` and
-            ``sentence.*`` principal components of delexicalised and plain questions.
+            pictures in each space; ``distractors (d, 384)`` centred unit vectors; ``wording.*``
+            directions of questions without their nouns, one for each kind of question.
         header: how they were made, with ``distractor_names``.
     """
 
@@ -72,7 +70,7 @@ class ProjectionWeights:
     @property
     def frame_digest(self) -> str:
         """Hash of the tensors that change what is stored per frame."""
-        return self._digest([n for n in sorted(self.tensors) if not n.startswith(("wor", "sent"))])
+        return self._digest([n for n in sorted(self.tensors) if not n.startswith("wording.")])
 
     def _digest(self, names: list[str]) -> str:
         digest = hashlib.sha256(str(FORMAT).encode())
@@ -93,11 +91,12 @@ class ProjectionWeights:
         """Text vectors ``(n, 384)`` as unit vectors of the common space."""
         return unit(text_vectors - self["text.mean"])
 
-    def wording_vector(self, wording: Array, sentence: Array) -> Array:
-        """The few dimensions of ``(384,)`` wording and sentence vectors that the gate sees."""
-        a = (wording - self["wording.mean"]) @ self["wording.basis"].T
-        b = (sentence - self["sentence.mean"]) @ self["sentence.basis"].T
-        return np.concatenate([a, b]).astype(np.float32)
+    def wording_vector(self, wording: Array) -> Array:
+        """``(kinds,)``: how much a wording ``(384,)`` sounds like each kind of question."""
+        vector: Array = ((wording - self["wording.mean"]) @ self["wording.basis"].T).astype(
+            np.float32
+        )
+        return vector
 
     def save(self, path: Path) -> None:
         """Write the file in half precision; it appears whole or not at all."""
@@ -161,18 +160,20 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         "mlp.bias2": (dim,),
         "mlp.scale": tensors["mlp.mean"].shape,
         "wording.mean": (dim,),
-        "sentence.mean": (dim,),
     }
     for name, shape in expected.items():
         if tensors[name].shape != shape:
             raise EncoderError(
                 f"{file}: tensor '{name}' has shape {tensors[name].shape}, not {shape}"
             )
-    for name in ("labels", "reference.projected", "reference.conse", "distractors"):
+    for name in (
+        "labels",
+        "reference.projected",
+        "reference.conse",
+        "distractors",
+        "wording.basis",
+    ):
         if tensors[name].shape[-1] != dim:
-            raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
-    for name in ("wording.basis", "sentence.basis"):
-        if tensors[name].shape[1] != dim:
             raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
     if (tensors["mlp.scale"] <= 0).any():
         raise EncoderError(f"{file}: tensor 'mlp.scale' must be positive")

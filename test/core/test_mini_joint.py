@@ -1,0 +1,125 @@
+"""The joint embedding on made-up regions: what the gate can see of presence, colour and place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from semflip_core.encoders.mini.colours import COLOURS
+from semflip_core.encoders.mini.conse import unit
+from semflip_core.encoders.mini.joint import (
+    PAIR_STATISTICS,
+    PHRASE_STATISTICS,
+    WEAKEST,
+    FrameView,
+    JointModel,
+    PhraseView,
+    Space,
+)
+from semflip_core.encoders.mini.regions import boxes
+
+Array = NDArray[np.float32]
+DIM = 64
+COUNT = len(boxes(15, 20))
+PAIRING = PHRASE_STATISTICS + len(WEAKEST)
+COLOUR = PAIRING + PAIR_STATISTICS + 3
+RED, BLUE = COLOURS.index("red"), COLOURS.index("blue")
+
+
+def noise(seed: int, *shape: int) -> Array:
+    return unit(np.random.default_rng(seed).normal(size=(*shape, DIM)).astype(np.float32))
+
+
+CHAIR, RED_CHAIR, BLUE_CHAIR, TABLE = unit(
+    noise(1, 1)[0]
+    + np.stack([0 * noise(2, 1)[0], noise(2, 1)[0], noise(3, 1)[0], 9 * noise(4, 1)[0]])
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> JointModel:
+    return JointModel([Space(noise(5, 20, 40), noise(6, 180))], text_dimensions=2)
+
+
+def phrase(vector: Array, head: Array, colour: int | None = None) -> PhraseView:
+    other = BLUE_CHAIR if colour == RED else RED_CHAIR
+    repainted = [other[None]] if colour is not None else [np.zeros((0, DIM), np.float32)]
+    return PhraseView([vector], [head], np.ones(180, bool), colour, repainted)
+
+
+def frame(
+    key: int, model: JointModel, shown: dict[int, Array], colour: int | None = None
+) -> FrameView:
+    """A frame of noise with some vectors put into some regions, painted where a colour is given."""
+    regions = noise(100 + key, COUNT)
+    colours = np.full((COUNT, len(COLOURS)), 1 / len(COLOURS), np.float32)
+    for region, vector in shown.items():
+        regions[region] = unit(vector + 0.4 * regions[region])
+        if colour is not None:
+            colours[region] = np.eye(len(COLOURS), dtype=np.float32)[colour]
+    best = model.spaces[0].best_distractors(regions)
+    return FrameView(key, [regions], [best], boxes(15, 20), colours)
+
+
+def embed(model: JointModel, phrases: list[PhraseView], frames: list[FrameView]) -> Array:
+    joint = model.embed(phrases, np.zeros(2, np.float32), frames)
+    joint.check(model.dimension, len(frames))
+    return joint.vector
+
+
+def test_what_is_there_stands_out_and_its_frame_is_the_evidence(model: JointModel) -> None:
+    frames = [frame(k, model, {40: CHAIR} if 5 <= k <= 7 else {}) for k in range(12)]
+    joint = model.embed([phrase(CHAIR, CHAIR)], np.zeros(2, np.float32), frames)
+    assert set(np.argsort(joint.relevance)[-3:].tolist()) == {5, 6, 7}
+    np.testing.assert_array_equal(joint.regions[6], boxes(15, 20)[40])
+    absent = embed(model, [phrase(CHAIR, CHAIR)], [frame(k, model, {}) for k in range(12)])
+    statistics = slice(0, PHRASE_STATISTICS)
+    more = joint.vector[statistics] - absent[statistics]
+    assert (more[[0, 1, 3, 4, 6, 8, 10, 11, 12]] > 0.1).all()
+    assert (more[[5, 9]] >= 0).all()  # ranks: nothing competes here
+
+
+def test_the_wrong_colour_shows_on_pixels_and_in_words(model: JointModel) -> None:
+    frames = [frame(k, model, {40: RED_CHAIR} if k < 3 else {}, RED) for k in range(8)]
+    right = embed(model, [phrase(RED_CHAIR, CHAIR, RED)], frames)[COLOUR : COLOUR + 6]
+    wrong = embed(model, [phrase(BLUE_CHAIR, CHAIR, BLUE)], frames)[COLOUR : COLOUR + 6]
+    assert right[0] == wrong[0] == 1.0
+    assert (right[1:] > wrong[1:] + 0.05).all()
+    plain = embed(model, [phrase(CHAIR, CHAIR)], frames)[COLOUR : COLOUR + 6]
+    assert not plain.any()
+
+
+def test_the_frame_in_the_colour_asked_for_is_the_evidence(model: JointModel) -> None:
+    frames = [frame(k, model, {40: CHAIR}, RED if k == 2 else BLUE) for k in range(4)]
+    joint = model.embed([phrase(CHAIR, CHAIR, RED)], np.zeros(2, np.float32), frames)
+    assert int(joint.relevance.argmax()) == 2
+
+
+def test_a_thing_elsewhere_does_not_place_the_target(model: JointModel) -> None:
+    asked = [phrase(CHAIR, CHAIR), phrase(TABLE, TABLE)]
+    beside, far = 40, 0  # regions in the middle of the picture and in its corner
+    near = [frame(k, model, {beside: CHAIR, beside + 1: TABLE} if k < 3 else {}) for k in range(8)]
+    across = [frame(k, model, {beside: CHAIR, far: TABLE} if k < 3 else {}) for k in range(8)]
+    apart = [
+        frame(k, model, {beside: CHAIR} if k < 3 else {beside: TABLE} if k > 5 else {})
+        for k in range(8)
+    ]
+    together, same_frame, elsewhere = (
+        embed(model, asked, frames)[PAIRING : PAIRING + PAIR_STATISTICS]
+        for frames in (near, across, apart)
+    )
+    assert (together > elsewhere + 0.3).all()
+    assert same_frame[2] > elsewhere[2] + 0.3
+    assert together[3] > same_frame[3] + 0.3  # within reach of the target
+
+
+def test_frames_that_are_all_alike_have_no_correlation(model: JointModel) -> None:
+    same = frame(0, model, {40: CHAIR})
+    frames = [
+        FrameView(k, same.regions, same.distractors, same.boxes, same.colours) for k in range(5)
+    ]
+    vector = embed(model, [phrase(CHAIR, CHAIR), phrase(TABLE, TABLE)], frames)
+    assert vector[PAIRING + 4] == 0.0
+    joint = model.embed([phrase(CHAIR, CHAIR)], np.zeros(2, np.float32), frames)
+    np.testing.assert_allclose(joint.relevance, joint.relevance[0])
