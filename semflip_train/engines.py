@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from multiprocessing import get_context
 from typing import Any, Protocol
 
@@ -112,7 +113,7 @@ class RayEngine:
         workers: int | None = None,
     ) -> None:
         try:
-            import ray
+            ray: Any = import_module("ray")
         except ImportError as error:
             raise MissingExtraError("ray", "ray", "--engine ray") from error
         self._ray = ray

@@ -15,7 +15,14 @@ FINGERPRINT = {"encoder.name": "gaussian", "recall.frames": 4}
 
 def small_settings(**changes: object) -> TrainingSettings:
     """Training that takes a second."""
-    values: dict[str, object] = {"seeds": (0, 1), "hidden": (16, 8), "max_epochs": 30}
+    values: dict[str, object] = {
+        "seeds": (0, 1),
+        "hidden": (16, 8),
+        "max_epochs": 30,
+        "learning_rate": 5e-3,
+        "dropout": 0.0,
+        "noise": 0.05,
+    }
     return TrainingSettings(**(values | changes))  # type: ignore[arg-type]
 
 
