@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,20 @@ import pytest
 
 if TYPE_CHECKING:
     from support.live import Process, Robot
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_test() -> Iterator[None]:
+    """End what a test started itself and did not end, so that no other test hears it."""
+    live = sys.modules.get("support.live")
+    started: list[Process] = live.STARTED if live else []
+    before = len(started)
+    yield
+    for process in started[before:]:
+        if process.child.poll() is None:
+            process.child.kill()
+            process.child.wait()
+    del started[before:]
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("semflip.msg", reason="messages are not built")
 
-from rclpy.action import ActionClient
 
 from semflip.action import Ask
 from support.live import Robot, active_robot, wait_until
@@ -76,7 +75,7 @@ class Asker:
     def __init__(self, robot: Robot) -> None:
         self.states: list[str] = []
         self.words: list[str] = []
-        self.client = ActionClient(robot.node, Ask, "ask")
+        self.client = robot.action_client()
         assert self.client.wait_for_server(10.0)
 
     def send(self, question: str, query_id: str = "") -> Any:

@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("semflip.msg", reason="messages are not built")
 
-from rclpy.action import ActionClient
 
 from semflip.action import Ask
 from semflip_core.agent import RefusalAgent
@@ -190,7 +189,7 @@ def test_a_typed_image_token_is_a_question_like_any_other(twin: Twin, gate: Any)
 def test_the_answers_words_are_streamed(twin: Twin, gate: Any) -> None:
     accepted = next(q for q in QUESTIONS if twin.expected(q, gate).goal is not None)
     words: list[str] = []
-    client = ActionClient(twin.robot.node, Ask, "ask")
+    client = twin.robot.action_client()
     try:
         assert client.wait_for_server(30.0)
         sent = client.send_goal_async(

@@ -20,6 +20,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState, GetState
 from nav_msgs.msg import Odometry
+from rclpy.action import ActionClient
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -28,6 +29,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
+from semflip.action import Ask
 from semflip.msg import Decision, Query, Refusal
 from semflip_core.agent import RefusalAgent
 from semflip_core.encoders import load_encoder
@@ -62,6 +64,10 @@ def write_gate(path: Path, encoder: str = COLOURS_ENCODER, **header: Any) -> Pat
     return path
 
 
+#: Every process that a test started, so that none outlives a test that failed half-way.
+STARTED: list[Process] = []
+
+
 class Process:
     """One operating-system process of ours, ended by its id, its output kept in a file.
 
@@ -79,6 +85,7 @@ class Process:
                 env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **env},
                 cwd=TEST_ROOT.parent,
             )
+        STARTED.append(self)
 
     def text(self) -> str:
         """Everything that it printed so far."""
@@ -167,6 +174,17 @@ class Robot:
             name, _, part = status.name.partition(": ")
             if name == f"{self.namespace}/refusal_node":
                 self.health[part] = status
+
+    def action_client(self) -> ActionClient[Any, Any, Any]:
+        """A client of the ``ask`` action, made by the thread that spins.
+
+        rclpy hands a client to the executor before it has its lock, so one made beside a spinning
+        executor can end that executor's thread.
+        """
+        made = self._executor.create_task(ActionClient, self.node, Ask, "ask")
+        wait_until(made.done, what="an action client")
+        client: ActionClient[Any, Any, Any] = made.result()
+        return client
 
     # What it saw of the node -------------------------------------------------------------------
 
