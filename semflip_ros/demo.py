@@ -138,6 +138,8 @@ class Demo:
             "image_transport": "compressed",
             "image_reliability": "reliable",  # with replay's receipts: no frame is lost
             "pose_reliability": "reliable",
+            "image_depth": 500,  # a node that the machine keeps waiting still gets every message
+            "pose_depth": 5000,
             "pose_source": "odometry",
             "memory_path": str(self._memory_file),
             "map_id": "demo",

@@ -7,14 +7,19 @@ in milliseconds and still depend on what is in the pictures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from semflip_core.agent import RefusalAgent
+from semflip_core.encoders import load_encoder
 from semflip_core.encoders.contract import Fingerprint, JointEmbedding, Vector
 from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
 from semflip_core.gate import Gate
 from semflip_core.images import StoredPicture, store_raw
-from semflip_core.settings import KeyframeSettings
+from semflip_core.memory import VideoMemory
+from semflip_core.settings import KeyframeSettings, RecallSettings
 from support.gates import linear_gate
 
 COLOURS = {
@@ -85,3 +90,11 @@ def _unit(vectors: np.ndarray) -> Vector:
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit: Vector = (vectors / np.maximum(norms, 1e-6)).astype(np.float32)
     return unit
+
+
+def write_gate(path: Path, encoder: str = "support.colours:ColourEncoder", **header: Any) -> Path:
+    """A gate for a test encoder, made for exactly the pipeline that the node runs."""
+    with VideoMemory() as memory:
+        agent = RefusalAgent(memory, load_encoder(encoder), None, recall=RecallSettings())
+        colour_gate(agent.fingerprint(), **header).save(path)
+    return path

@@ -31,14 +31,10 @@ from visualization_msgs.msg import MarkerArray
 
 from semflip.action import Ask
 from semflip.msg import Decision, Query, Refusal
-from semflip_core.agent import RefusalAgent
-from semflip_core.encoders import load_encoder
-from semflip_core.memory import VideoMemory
 from semflip_core.poses import Pose, quaternion_from_yaw
-from semflip_core.settings import RecallSettings
 from semflip_ros.messages import pose_message, to_time
 from semflip_ros.outlets import LATCHED
-from support.colours import colour_gate, room_picture
+from support.colours import room_picture
 
 TEST_ROOT = Path(__file__).resolve().parents[1]
 COLOURS_ENCODER = "support.colours:ColourEncoder"
@@ -54,14 +50,6 @@ def wait_until(done: Callable[[], Any], timeout_s: float = PATIENCE_S, what: str
         assert time.monotonic() < end, f"waited {timeout_s} s in vain for {what or done}"
         time.sleep(0.02)
     return value
-
-
-def write_gate(path: Path, encoder: str = COLOURS_ENCODER, **header: Any) -> Path:
-    """A gate for a test encoder, made for exactly the pipeline that the node runs."""
-    with VideoMemory() as memory:
-        agent = RefusalAgent(memory, load_encoder(encoder), None, recall=RecallSettings())
-        colour_gate(agent.fingerprint(), **header).save(path)
-    return path
 
 
 #: Every process that a test started, so that none outlives a test that failed half-way.
