@@ -30,7 +30,7 @@ def _nothing_outlives_its_test() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def colour_gate_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A gate for the colour encoder in the node's default pipeline."""
-    from support.live import write_gate
+    from support.colours import write_gate
 
     return write_gate(tmp_path_factory.mktemp("gates") / "colours.safetensors")
 
@@ -38,7 +38,7 @@ def colour_gate_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def slow_gate_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A gate for the slow colour encoder."""
-    from support.live import write_gate
+    from support.colours import write_gate
 
     file = tmp_path_factory.mktemp("gates") / "slow.safetensors"
     return write_gate(file, "support.slow_colours:SlowColours")

@@ -20,8 +20,8 @@ pytest.importorskip("semflip", reason="the messages are not built: run `make bui
 
 from semflip_core.poses import quaternion_from_yaw
 from semflip_ros.demo import Demo, DemoSettings
-from support.colours import room_picture
-from support.live import COLOURS_ENCODER, TEST_ROOT, write_gate
+from support.colours import room_picture, write_gate
+from support.live import COLOURS_ENCODER, TEST_ROOT
 
 pytestmark = pytest.mark.live
 

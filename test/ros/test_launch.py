@@ -39,7 +39,8 @@ from lifecycle_msgs.srv import GetState
 from rclpy.executors import SingleThreadedExecutor
 
 from semflip.msg import Decision, Query, Refusal
-from support.live import COLOURS_ENCODER, TEST_ROOT, write_gate
+from support.colours import write_gate
+from support.live import COLOURS_ENCODER, TEST_ROOT
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "semflip.launch.py"
 NAME = "launched_refusal_node"

@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("semflip.msg", reason="messages are not built")
 
+from support.colours import write_gate
 from support.faulty_colours import FAULTS
-from support.live import Process, Robot, active_robot, write_gate
+from support.live import Process, Robot, active_robot
 
 pytestmark = pytest.mark.live
 

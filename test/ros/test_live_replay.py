@@ -276,10 +276,10 @@ def test_sim_time_from_a_replay_stamps_the_goal_and_its_absence_is_said(
 def test_a_looping_bag_does_not_lose_memory(tmp_path, drive, colour_gate_file) -> None:
     settings = {"map_common_after_time_jump": True, "keyframes__min_translation_m": 0.9}
     with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
-        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=20.0, loop=True)
+        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=4.0, loop=True)
         robot.wait_for_keyframes(1)
         once = wait_until(
-            lambda: robot.value("camera", "time_jumps") == "1" and robot.keyframes(),
+            lambda: int(robot.value("camera", "time_jumps") or 0) >= 1 and robot.keyframes(),
             what="a second round",
         )
         wait_until(lambda: robot.keyframes() > once + 1, what="keyframes of the second round")
@@ -303,7 +303,7 @@ def test_a_clock_that_goes_back_is_another_map_and_the_node_goes_on(
 ) -> None:
     settings = {"use_sim_time": True, "keyframes__min_translation_m": 0.9}
     with active_robot(tmp_path, colour_gate_file, **settings) as (process, robot):
-        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=10.0, loop=True)
+        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=4.0, loop=True)
         robot.wait_for_keyframes(3)
         before = robot.value("memory", "map_id")
         process.wait_for("the clock went back")
