@@ -123,3 +123,13 @@ def test_frames_that_are_all_alike_have_no_correlation(model: JointModel) -> Non
     assert vector[PAIRING + 4] == 0.0
     joint = model.embed([phrase(CHAIR, CHAIR)], np.zeros(2, np.float32), frames)
     np.testing.assert_allclose(joint.relevance, joint.relevance[0])
+
+
+def test_the_layout_names_every_feature_once(model: JointModel) -> None:
+    covered = np.zeros(model.dimension, int)
+    for where in model.layout.values():
+        covered[where] += 1
+    assert (covered == 1).all()
+    assert model.layout["colour"].start == COLOUR
+    assert model.layout["space0.pairing"].start == PAIRING
+    assert model.layout["wording"].stop - model.layout["wording"].start == 2

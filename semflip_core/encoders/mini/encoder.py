@@ -64,6 +64,11 @@ class MiniEncoder:
         return self._joint.dimension
 
     @property
+    def layout(self) -> dict[str, slice]:
+        """Groups of features in the joint vector (:attr:`.joint.JointModel.layout`)."""
+        return self._joint.layout
+
+    @property
     def region_dimension(self) -> int:
         """Length of a region vector."""
         return DIMENSION

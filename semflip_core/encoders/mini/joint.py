@@ -36,6 +36,7 @@ WEAKEST = (0, 1, 5, 6, 9, 10, 12)
 PAIR_STATISTICS = 5
 #: Picture widths within which one thing stands beside or on another.
 NEAR = 0.3
+AGREEMENT_STATISTICS = 3
 COLOUR_STATISTICS = 6
 SHAPE_STATISTICS = 8
 
@@ -143,9 +144,35 @@ class JointModel:
 
     def __init__(self, spaces: Sequence[Space], text_dimensions: int) -> None:
         self.spaces = tuple(spaces)
-        per_space = PHRASE_STATISTICS + len(WEAKEST) + PAIR_STATISTICS
-        fixed = 3 + COLOUR_STATISTICS + SHAPE_STATISTICS
-        self.dimension = per_space * len(self.spaces) + fixed + text_dimensions
+        self.text_dimensions = text_dimensions
+
+    @cached_property
+    def layout(self) -> dict[str, slice]:
+        """Where each group of features lies in the vector, in order, without gaps.
+
+        For each space (``space0`` is the most trusted) what the target shows (``.target``), the
+        weakest phrase (``.weakest``) and target with place (``.pairing``); then ``agreement`` of
+        the spaces, ``colour``, ``shape`` (how many phrases and frames) and ``wording``.
+        """
+        lengths: dict[str, int] = {}
+        for number in range(len(self.spaces)):
+            lengths[f"space{number}.target"] = PHRASE_STATISTICS
+            lengths[f"space{number}.weakest"] = len(WEAKEST)
+            lengths[f"space{number}.pairing"] = PAIR_STATISTICS
+        lengths["agreement"] = AGREEMENT_STATISTICS
+        lengths["colour"] = COLOUR_STATISTICS
+        lengths["shape"] = SHAPE_STATISTICS
+        lengths["wording"] = self.text_dimensions
+        ends = np.cumsum(list(lengths.values())).tolist()
+        return {
+            name: slice(end - length, end)
+            for (name, length), end in zip(lengths.items(), ends, strict=True)
+        }
+
+    @property
+    def dimension(self) -> int:
+        """Length of the joint vector."""
+        return self.layout["wording"].stop
 
     def embed(
         self, phrases: Sequence[PhraseView], wording: Array, frames: Sequence[FrameView]
