@@ -13,9 +13,8 @@ from typing import Annotated
 import typer
 
 from semflip_core.errors import MemoryFileError
-from semflip_core.memory import VideoMemory
-from semflip_core.memory_exchange import Progress, export_memory, merge_memory
-from semflip_core.memory_info import MemoryInfo
+from semflip_core.memory import MemoryInfo, VideoMemory
+from semflip_core.memory.exchange import Progress, export_memory, merge_memory
 from semflip_core.settings import MemorySettings
 
 memory_app = typer.Typer(

@@ -10,7 +10,7 @@ import pytest
 from semflip_core.errors import MemoryFileError
 from semflip_core.images import decode_compressed
 from semflip_core.memory import VideoMemory
-from semflip_core.memory_exchange import Merged, export_memory, merge_memory
+from semflip_core.memory.exchange import Merged, export_memory, merge_memory
 from semflip_core.settings import MemorySettings
 from support.driving import SECOND, small_picture
 from support.memories import MOUNT, awkward_pose, fill, numbers

@@ -14,7 +14,7 @@ from semflip_core.errors import ImageError, MemoryFileError
 from semflip_core.frames import KeyframeRecord
 from semflip_core.image_containers import sniff
 from semflip_core.images import StoredPicture
-from semflip_core.memory import VideoMemory
+from semflip_core.memory.video_memory import VideoMemory
 
 logger = logging.getLogger("semflip")
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+from semflip_core.frames import KeyframeRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +42,16 @@ class MemoryInfo:
     last_ns: int
     schema_version: int
     degraded: str
+
+
+def maps_of(records: Iterable[KeyframeRecord]) -> dict[str, int]:
+    """map_id -> keyframes."""
+    return dict(Counter(record.map_id for record in records))
+
+
+def file_bytes(path: Path | None) -> int:
+    """Bytes on disk of a memory's file and its WAL; 0 in RAM."""
+    if path is None:
+        return 0
+    files = (path, path.with_name(path.name + "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())

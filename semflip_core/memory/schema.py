@@ -10,7 +10,7 @@ import logging
 import os
 import sqlite3
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -135,7 +135,8 @@ def open_for_writing(path: Path, *, suspect: bool = False) -> tuple[sqlite3.Conn
 
 def _connect_checked(path: Path, suspect: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-    try:
+    with ExitStack() as undo:
+        undo.callback(connection.close)
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # counts only while it is empty
         empty = _is_empty(connection)
         if not empty:
@@ -149,9 +150,7 @@ def _connect_checked(path: Path, suspect: bool) -> sqlite3.Connection:
         if problems:
             raise sqlite3.DatabaseError(problems[0])
         check_tables(connection)
-    except BaseException:
-        connection.close()
-        raise
+        undo.pop_all()
     return connection
 
 
@@ -234,12 +233,11 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 def _connect_reading(uri: str, path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    try:
+    with ExitStack() as undo:
+        undo.callback(connection.close)
         check_identity(connection, path)
         check_tables(connection)
-    except BaseException:
-        connection.close()
-        raise
+        undo.pop_all()
     return connection
 
 

@@ -12,13 +12,14 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from semflip_core.errors import MemoryFileError
 from semflip_core.frames import KeyframeRecord
-from semflip_core.memory_rows import COLUMNS, record_of, row_of
-from semflip_core.memory_schema import (
+from semflip_core.memory.rows import COLUMNS, record_of, row_of
+from semflip_core.memory.schema import (
     DAMAGED,
     full_check,
     is_damage,
@@ -79,17 +80,14 @@ class FileStore:
         self._reading = threading.Lock()  # of the reading connection
         self._closed = False
         self._lock = None if read_only else lock_file(path)
-        try:
-            if read_only:
-                self._reader = open_for_reading(path)
-            else:
-                suspect = self._lock is not None and DAMAGED in self._lock.text
-                self._writer, self.notice = open_for_writing(path, suspect=suspect)
-                self._reader = open_for_reading(path)
-        except BaseException:
+        with ExitStack() as undo:
             if self._lock:
-                self._lock.release()
-            raise
+                undo.callback(self._lock.release)
+                suspect = DAMAGED in self._lock.text
+                self._writer, self.notice = open_for_writing(path, suspect=suspect)
+                undo.callback(self._writer.close)
+            self._reader = open_for_reading(path)
+            undo.pop_all()
         if not read_only:
             if self._lock:
                 self._lock.note("")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from semflip_core.capacity import Redundancy
 from semflip_core.errors import EncoderError, ImageError, MemoryFileError
 from semflip_core.frames import CameraMount, FrameFeatures, KeyframeRecord, Picture
 from semflip_core.images import StoredPicture, decode_compressed
 from semflip_core.keyframes import looks_of
-from semflip_core.memory_features import FeatureLedger
-from semflip_core.memory_file import FileStore
-from semflip_core.memory_info import MemoryInfo
-from semflip_core.memory_schema import SCHEMA_VERSION
-from semflip_core.memory_store import RamStore, Store
+from semflip_core.memory.features import FeatureLedger
+from semflip_core.memory.file import FileStore
+from semflip_core.memory.index import KeyframeIndex
+from semflip_core.memory.info import MemoryInfo, file_bytes, maps_of
+from semflip_core.memory.schema import SCHEMA_VERSION
+from semflip_core.memory.store import RamStore, Store
 from semflip_core.poses import Pose
 from semflip_core.settings import MemorySettings
 
@@ -27,16 +26,6 @@ logger = logging.getLogger("semflip")
 
 #: The writing thread may be this late before adding a keyframe writes by itself, seconds.
 _LATE_S = 0.1
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A keyframe in the index."""
-
-    record: KeyframeRecord
-    looks: bytes
-    picture_bytes: int
-    reach: float = 0.0
 
 
 class VideoMemory:
@@ -67,40 +56,31 @@ class VideoMemory:
         self.revision = 0
         self.read_only = read_only
         self._lock = threading.RLock()
-        self._entries: dict[int, _Entry] = {}
-        self._records: tuple[KeyframeRecord, ...] | None = ()
+        self._index = KeyframeIndex(self.settings)
         self._features = FeatureLedger(self.settings.max_feature_bytes)
-        self._picture_bytes = 0
-        self._redundancy: Redundancy | None = None
-        self._current_map = ""
-        self._last_segment = -1
         self._created_ns = 0
         self._next_id = 1
         self._store: Store = RamStore()
         if self.path is not None:
             store = FileStore(self.path, self.settings.commit_interval_s, read_only=read_only)
             self._store = store
-            try:
+            with ExitStack() as undo:
+                undo.callback(store.close)
                 self._load(store)
-            except BaseException:
-                store.close()
-                raise
+                undo.pop_all()
 
     def _load(self, store: FileStore) -> None:
         meta = store.meta()
         self._created_ns = int(meta.get("created_ns", "0"))
-        self._last_segment = int(meta.get("last_segment", "-1"))
-        self._next_id = store.next_id()
         for record, looks, reach, picture_bytes in store.stored_keyframes():
-            self._entries[record.id] = _Entry(record, looks, picture_bytes, reach)
-            self._picture_bytes += picture_bytes
-            self._last_segment = max(self._last_segment, record.segment)
-            self._current_map = record.map_id
-        self._next_id = max(self._next_id, max(self._entries, default=0) + 1)
+            self._index.add(record, looks, picture_bytes, reach)
+        self._index.last_segment = max(
+            self._index.last_segment, int(meta.get("last_segment", "-1"))
+        )
+        self._next_id = max(store.next_id(), max(self._index, default=0) + 1)
         for keyframe_id, digest, nbytes in store.stored_features():
-            if keyframe_id in self._entries:
+            if keyframe_id in self._index:
                 self._features.note(keyframe_id, digest, nbytes)
-        self._records = None
         if not self.read_only:
             self._make_room(keep=None)
             self._trim_features()
@@ -116,11 +96,11 @@ class VideoMemory:
         return self._store.degraded
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._index)
 
     def next_segment(self) -> int:
         """The segment that a new recording into this memory starts with."""
-        return self._last_segment + 1
+        return self._index.last_segment + 1
 
     def add(
         self,
@@ -164,15 +144,10 @@ class VideoMemory:
             )
             self._next_id += 1
             self._store.put_keyframe(record, looks, picture.data)
-            self._entries[record.id] = _Entry(record, looks, len(picture.data))
-            self._picture_bytes += len(picture.data)
-            if segment > self._last_segment:
-                self._last_segment = segment
+            if segment > self._index.last_segment:
                 self._store.set_meta("last_segment", str(segment))
-            if self._redundancy is not None:
-                self._redundancy.add(record, looks)
-            self._current_map = map_id
-            self._changed()
+            self._index.add(record, looks, len(picture.data))
+            self.revision += 1
             self._make_room(keep=record.id)
         self._keep_pace()
         return record.id
@@ -214,7 +189,7 @@ class VideoMemory:
         """
         data = features.to_bytes()
         with self._lock:
-            if keyframe_id not in self._entries:
+            if keyframe_id not in self._index:
                 return
             self._store.put_features(keyframe_id, digest, data)
             self._features.note(keyframe_id, digest, len(data))
@@ -243,19 +218,17 @@ class VideoMemory:
         Those evicted for the budget are not listed: making them all again would evict the next.
         """
         with self._lock:
-            return self._features.never_made(self._entries, digest)
+            return self._features.never_made(self._index, digest)
 
     def records(self) -> tuple[KeyframeRecord, ...]:
         """All keyframes' records, by id."""
         with self._lock:
-            if self._records is None:
-                self._records = tuple(entry.record for entry in self._entries.values())
-            return self._records
+            return self._index.records()
 
     def record(self, keyframe_id: int) -> KeyframeRecord:
         """One keyframe's record; KeyError if it is gone."""
         with self._lock:
-            return self._entries[keyframe_id].record
+            return self._index.record(keyframe_id)
 
     def encoded_picture(self, keyframe_id: int) -> bytes:
         """The stored picture's bytes.
@@ -264,12 +237,12 @@ class VideoMemory:
             KeyError: the keyframe is gone, or its bytes are damaged, which makes it go.
         """
         with self._lock:
-            if keyframe_id not in self._entries:
+            if keyframe_id not in self._index:
                 raise KeyError(keyframe_id)
         data = self._store.picture(keyframe_id)
         if data is None:
             with self._lock:
-                if keyframe_id in self._entries and not self.read_only:
+                if keyframe_id in self._index and not self.read_only:
                     logger.error("keyframe %d: its picture is damaged; forgotten", keyframe_id)
                     self._remove([keyframe_id])
             raise KeyError(keyframe_id)
@@ -295,9 +268,8 @@ class VideoMemory:
         """
         self._check_writable()
         with self._lock:
-            count = len(self._entries)
-            self._redundancy = None
-            self._remove(list(self._entries))
+            count = len(self._index)
+            self._remove(list(self._index))
         self._store.compact()
         return count
 
@@ -305,7 +277,7 @@ class VideoMemory:
         """Forget some keyframes; those already gone do not matter."""
         self._check_writable()
         with self._lock:
-            self._remove([i for i in keyframe_ids if i in self._entries])
+            self._remove([i for i in keyframe_ids if i in self._index])
 
     def close(self) -> None:
         """Write and release the file."""
@@ -331,10 +303,10 @@ class VideoMemory:
                 path=str(self.path) if self.path else None,
                 keyframes=len(records),
                 with_pose=sum(record.pose is not None for record in records),
-                picture_bytes=self._picture_bytes,
+                picture_bytes=self._index.picture_bytes,
                 feature_bytes=self._features.nbytes,
-                file_bytes=self._file_bytes(),
-                maps=dict(Counter(record.map_id for record in records)),
+                file_bytes=file_bytes(self.path),
+                maps=maps_of(records),
                 digests=self._features.counts(),
                 segments=len({record.segment for record in records}),
                 created_ns=self._created_ns,
@@ -356,52 +328,28 @@ class VideoMemory:
                 problems.append(f"keyframe {record.id}: {error}")
         return problems
 
-    def _file_bytes(self) -> int:
-        if self.path is None:
-            return 0
-        files = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
-
     def _check_writable(self) -> None:
         if self.read_only:
             raise MemoryFileError(f"{self.path}: opened read-only")
 
-    def _changed(self) -> None:
-        self._records = None
-        self.revision += 1
-
-    def _full(self) -> bool:
-        return (
-            len(self._entries) > self.settings.max_keyframes
-            or self._picture_bytes > self.settings.max_bytes
-        )
-
     def _make_room(self, keep: int | None) -> None:
-        while self._full() and len(self._entries) > 1:
+        while self._index.full and len(self._index) > 1:
             self._spare_one(keep)
 
     def _spare_one(self, keep: int | None, among: Collection[int] | None = None) -> None:
-        """Forget the keyframe that another stands for best; built when first needed."""
-        if self._redundancy is None:
-            entries = self._entries.values()
-            views = ((entry.record, entry.looks, entry.reach) for entry in entries)
-            self._redundancy = Redundancy(self.settings, views)
-        gone, heir, reach = self._redundancy.spare_one(self._current_map, keep, among)
-        if heir is not None:
-            self._entries[heir].reach = reach
-            self._store.set_reach(heir, reach)
-        self._remove([gone])
+        """Forget the keyframe that another stands for best."""
+        spared = self._index.spare_one(keep, among)
+        if spared.heir is not None:
+            self._store.set_reach(spared.heir, spared.reach)
+        self._remove([spared.keyframe_id])
 
     def _remove(self, keyframe_ids: list[int]) -> None:
-        for keyframe_id in keyframe_ids:
-            entry = self._entries.pop(keyframe_id)
-            self._picture_bytes -= entry.picture_bytes
-            self._features.forget_keyframe(keyframe_id)
-            if self._redundancy is not None:
-                self._redundancy.remove(keyframe_id)
         if keyframe_ids:
+            self._index.remove(keyframe_ids)
+            for keyframe_id in keyframe_ids:
+                self._features.forget_keyframe(keyframe_id)
             self._store.remove(keyframe_ids)
-            self._changed()
+            self.revision += 1
 
     def _trim_features(self) -> None:
         for keyframe_id, digest in self._features.evict():
