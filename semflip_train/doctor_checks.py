@@ -114,6 +114,7 @@ def check_gpu() -> Check:
 
 def check_model(folder: Path) -> Iterator[Check]:
     """Files of a Qwen2.5-VL checkpoint, without loading its weights."""
+    from semflip_core.checkpoints import load_tokenizer, weight_files
     from semflip_core.encoders.qwen2_5_vl import loading
     from semflip_core.encoders.qwen2_5_vl.prompt import Prompt
     from semflip_core.encoders.qwen2_5_vl.settings import QwenSettings
@@ -126,12 +127,12 @@ def check_model(folder: Path) -> Iterator[Check]:
         return f"{read['model_type']}, quantisation {method}"
 
     def weights() -> str:
-        files = loading.weight_files(folder)
+        files = weight_files(folder)
         size = sum(file.stat().st_size for file in files)
         return f"{len(files)} shard(s), {size / 2**30:.2f} GiB"
 
     def tokenizer() -> str:
-        loaded = loading.load_tokenizer(folder)
+        loaded = load_tokenizer(folder)
         Prompt(loaded, int(loading.read_config(folder)["image_token_id"]), 1024)
         return f"{len(loaded)} tokens"
 

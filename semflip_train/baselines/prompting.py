@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from semflip_core.errors import AssetError, ConfigError, MissingExtraError
+from semflip_core.checkpoints import find_folder, load_model, load_text_model, require
+from semflip_core.errors import AssetError, ConfigError
 from semflip_core.frames import Picture
 
 MODES = ("coarse", "fine", "chain_of_thought", "tool")
@@ -117,18 +118,13 @@ class ChatModel:
     """
 
     def __init__(self, model: str | Path, device: str = "cpu", max_tokens: int = 256) -> None:
-        try:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError as error:
-            raise MissingExtraError("transformers", "train", "prompting baselines") from error
-        model_class: Any = AutoModelForCausalLM
+        require(("torch", "transformers"), "train", "prompting baselines")
+        from transformers import AutoModelForCausalLM
+
         self._device, self._max_tokens = device, max_tokens
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(model), local_files_only=True)
-            self._model: Any = model_class.from_pretrained(str(model), local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise AssetError(f"the chat model '{model}' cannot be loaded: {error}") from error
-        self._model.to(device).eval()
+        loaded = load_text_model(AutoModelForCausalLM, str(model))
+        self._tokenizer = loaded.tokenizer
+        self._model = loaded.model.to(device)
 
     def reply(self, text: str, pictures: Sequence[Picture]) -> str:
         """See :class:`Talker`; pictures are left out."""
@@ -150,21 +146,17 @@ class VisionChatModel:
     """A vision-language model of transformers (Qwen2.5-VL and others with a chat template)."""
 
     def __init__(self, model: str | Path, device: str = "cpu", max_tokens: int = 256) -> None:
-        try:
-            from transformers import AutoModelForImageTextToText, AutoProcessor
-        except ImportError as error:
-            raise MissingExtraError("transformers", "train", "prompting baselines") from error
-        model_class: Any = AutoModelForImageTextToText
+        require(("torch", "transformers"), "train", "prompting baselines")
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        folder = find_folder(str(model))
         processor_class: Any = AutoProcessor
         self._device, self._max_tokens = device, max_tokens
         try:
-            self._processor: Any = processor_class.from_pretrained(
-                str(model), local_files_only=True
-            )
-            self._model: Any = model_class.from_pretrained(str(model), local_files_only=True)
+            self._processor: Any = processor_class.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise AssetError(f"the model '{model}' cannot be loaded: {error}") from error
-        self._model.to(device).eval()
+            raise AssetError(f"{folder}: the processor cannot be loaded: {error}") from error
+        self._model = load_model(AutoModelForImageTextToText, folder).to(device)
 
     def reply(self, text: str, pictures: Sequence[Picture]) -> str:
         """See :class:`Talker`."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from semflip_core.checkpoints import load_text_model, require
 from semflip_core.encoders.contract import Fingerprint
-from semflip_core.errors import AssetError, MissingExtraError
 from semflip_train.synthesis.detect import Array, Detection, View, strongest
 
 DEFAULT_MODEL = "IDEA-Research/grounding-dino-tiny"
@@ -42,29 +42,22 @@ class GroundingDino:
         batch: int = 4,
         short_side: int = SHORT_SIDE,
     ) -> None:
-        try:
-            import torch
-            from transformers import AutoTokenizer, GroundingDinoForObjectDetection
-        except ImportError as error:
-            raise MissingExtraError("transformers", "train", "Grounding DINO") from error
+        require(("torch", "transformers"), "train", "Grounding DINO")
+        import torch
+        from transformers import GroundingDinoForObjectDetection
+
         self._torch = torch
         self._device = device
         self._present = present
         self._batch = batch
         self._short = short_side
         self._source = model or DEFAULT_MODEL
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                self._source, local_files_only=True
-            )
-            model_class: Any = GroundingDinoForObjectDetection
-            self._model: Any = model_class.from_pretrained(self._source, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise AssetError(
-                f"Grounding DINO cannot be loaded from '{self._source}': {error}; download it "
-                "first and give its directory as synthesis.detector_model, or use detector mini"
-            ) from error
-        self._model.to(device).eval()
+        self._model, self._tokenizer, self._weights = load_text_model(
+            GroundingDinoForObjectDetection,
+            self._source,
+            "give a Grounding DINO as synthesis.detector_model, or use detector mini",
+        )
+        self._model.to(device)
 
     @property
     def present(self) -> float:
@@ -73,7 +66,7 @@ class GroundingDino:
 
     def fingerprint(self) -> Fingerprint:
         """Everything that changes detections."""
-        return {"name": self.name, "model": self._source, "present": self._present}
+        return {"name": self.name, "weights": self._weights, "present": self._present}
 
     def prompt(self, phrase: str) -> str:
         """The phrase as the model was trained to read it."""

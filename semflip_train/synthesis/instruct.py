@@ -8,8 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from semflip_core.checkpoints import load_text_model, require
 from semflip_core.encoders.contract import Fingerprint
-from semflip_core.errors import AssetError, MissingExtraError, SynthesisError
+from semflip_core.errors import AssetError, SynthesisError
 from semflip_train.stores import content_hash
 from semflip_train.synthesis.phrases import noun_of
 from semflip_train.synthesis.qflip import Proposal, Request
@@ -80,40 +81,34 @@ class Instruct:
         max_tokens: int = 96,
         seed: int = 0,
     ) -> None:
-        try:
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError as error:
-            raise MissingExtraError("transformers", "train", "the instruct rewriter") from error
+        require(("torch", "transformers"), "train", "the instruct rewriter")
+        import torch
+        from transformers import AutoModelForCausalLM
+
         self._torch = torch
         self._device = device
         self._batch, self._tries, self._candidates = batch, tries, candidates
         self._max_tokens, self._seed = max_tokens, seed
         self._source = model or DEFAULT_MODEL
         self.counts: dict[str, int] = {"generated": 0, "unparsed": 0}
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                self._source, local_files_only=True, padding_side="left"
-            )
-            model_class: Any = AutoModelForCausalLM
-            self._model: Any = model_class.from_pretrained(self._source, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise AssetError(
-                f"the chat model '{self._source}' cannot be loaded: {error}; download it first and "
-                "give its directory as synthesis.rewriter_model, or use rewriter slot_fill"
-            ) from error
+        self._model, self._tokenizer, self._weights = load_text_model(
+            AutoModelForCausalLM,
+            self._source,
+            "give a chat model as synthesis.rewriter_model, or use rewriter slot_fill",
+            padding_side="left",
+        )
         if self._tokenizer.chat_template is None:
             raise AssetError(f"'{self._source}' has no chat template: give an instruct model")
         if self._tokenizer.pad_token_id is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
-        self._model.to(device).eval()
+        self._model.to(device)
 
     def fingerprint(self) -> Fingerprint:
         """Everything that changes its rewrites."""
         prompts = content_hash(*(prompt_template(name) for name in STRATEGIES))
         return {
             "name": self.name,
-            "model": self._source,
+            "weights": self._weights,
             "prompts": prompts,
             "tries": self._tries,
             "seed": self._seed,

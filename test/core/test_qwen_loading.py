@@ -12,16 +12,10 @@ from typing import Any
 
 import pytest
 
+from semflip_core.checkpoints import INDEX, find_folder, weight_digest, weight_files
 from semflip_core.encoders import load_encoder
-from semflip_core.encoders.qwen2_5_vl.loading import (
-    INDEX,
-    find_folder,
-    read_config,
-    weight_digest,
-    weight_files,
-)
-from semflip_core.encoders.qwen2_5_vl.settings import QwenSettings
-from semflip_core.errors import ConfigError, EncoderError, MissingExtraError
+from semflip_core.encoders.qwen2_5_vl.loading import read_config
+from semflip_core.errors import AssetError, ConfigError, EncoderError, MissingExtraError
 from support.plain_qwen import scene
 from support.tiny_qwen import TINY, Size, tiny_checkpoint, write_checkpoint
 
@@ -58,14 +52,14 @@ def test_the_checkpoint_is_in_the_hubs_format() -> None:
 def test_a_missing_shard_is_named(folder: Path) -> None:
     file = weight_files(folder)[1]
     file.unlink()
-    with pytest.raises(EncoderError, match=file.name):
+    with pytest.raises(AssetError, match=file.name):
         load(folder)
 
 
 def test_a_shard_cut_short_is_named(folder: Path) -> None:
     file = weight_files(folder)[1]
     file.write_bytes(file.read_bytes()[:-1000])
-    with pytest.raises(EncoderError, match=f"{file.name} is damaged or cut short"):
+    with pytest.raises(AssetError, match=f"{file.name} is damaged or cut short"):
         load(folder)
 
 
@@ -80,13 +74,13 @@ def test_weights_that_transformers_would_draw_at_random_are_an_error(folder: Pat
         index["weight_map"].pop("model.norm.weight")
 
     change_json(folder / INDEX, forget)
-    with pytest.raises(EncoderError, match=r"missing_keys.*norm\.weight"):
+    with pytest.raises(AssetError, match=r"missing_keys.*norm\.weight"):
         load(folder)
 
 
 def test_weights_of_another_shape_are_an_error(folder: Path) -> None:
     change_json(folder / "config.json", lambda c: c.update(intermediate_size=256))
-    with pytest.raises(EncoderError, match="mismatch"):
+    with pytest.raises(AssetError, match="mismatch"):
         load(folder)
 
 
@@ -94,7 +88,7 @@ def test_pickled_weights_are_not_read(folder: Path) -> None:
     for file in (*weight_files(folder), folder / INDEX):
         file.unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
-    with pytest.raises(EncoderError, match="never pickled"):
+    with pytest.raises(AssetError, match="never pickled"):
         load(folder)
 
 
@@ -107,17 +101,17 @@ def test_another_kind_of_model_is_named(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "preprocessor_config.json"])
 def test_a_missing_or_broken_file_is_an_error(folder: Path, name: str) -> None:
     (folder / name).write_text("{ not json")
-    with pytest.raises(EncoderError):
+    with pytest.raises(AssetError):
         load(folder)
     (folder / name).unlink()
-    with pytest.raises(EncoderError):
+    with pytest.raises(AssetError):
         load(folder)
 
 
 def test_a_model_that_is_not_here_says_how_to_get_it() -> None:
-    with pytest.raises(EncoderError, match="hf download Qwen/Qwen2.5-VL-7B-Instruct"):
+    with pytest.raises(AssetError, match="hf download Qwen/Qwen2.5-VL-7B-Instruct"):
         load_encoder("qwen2_5_vl")
-    with pytest.raises(EncoderError, match="no checkpoint directory"):
+    with pytest.raises(AssetError, match="no checkpoint directory"):
         load_encoder("qwen2_5_vl", model="/no/such/place")
 
 
@@ -134,11 +128,11 @@ def test_the_hub_is_not_asked_unless_one_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(socket.socket, "connect", connect)
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: connect(None, host))
-    with pytest.raises(EncoderError, match="nor in the local hub cache"):
-        find_folder(QwenSettings(model="nobody/nothing"))
+    with pytest.raises(AssetError, match="nor in the local hub cache"):
+        find_folder("nobody/nothing")
     assert not called
-    with pytest.raises(EncoderError, match="nor in the local hub cache"):
-        find_folder(QwenSettings(model="nobody/nothing", local_files_only=False))
+    with pytest.raises(AssetError, match="nor in the local hub cache"):
+        find_folder("nobody/nothing", local_files_only=False)
     assert called
 
 

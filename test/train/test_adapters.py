@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+import torch
+from safetensors.torch import load_file, save_file
 
 from semflip_core.errors import AssetError
 from semflip_train.baselines.prompting import ChatModel, PromptingBaseline
@@ -25,6 +29,12 @@ from support.tiny_models import tiny_chat_model, tiny_grounding_dino, tiny_lama
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory):
     return tiny_chat_model(tmp_path_factory.mktemp("chat"))
+
+
+@pytest.fixture
+def own_chat(chat, tmp_path):
+    """A copy of the chat model that may be broken."""
+    return shutil.copytree(chat, tmp_path / "copy")
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +116,33 @@ def test_replies_are_read_strictly(text, parsed):
     assert parse_reply(text) == parsed
 
 
+def test_pickled_weights_are_never_read(own_chat):
+    weights = own_chat / "model.safetensors"
+    torch.save(load_file(weights), own_chat / "pytorch_model.bin")
+    Instruct(str(own_chat))
+    weights.unlink()
+    with pytest.raises(AssetError, match="never pickled"):
+        Instruct(str(own_chat))
+
+
+def test_weights_that_transformers_would_draw_at_random_are_an_error(own_chat):
+    tensors = load_file(own_chat / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, own_chat / "model.safetensors", {"format": "pt"})
+    with pytest.raises(AssetError, match=r"missing_keys.*norm\.weight"):
+        Instruct(str(own_chat))
+
+
+def test_a_rewriters_fingerprint_is_its_weights_not_its_place(chat, own_chat):
+    first = Instruct(str(chat)).fingerprint()
+    assert Instruct(str(own_chat)).fingerprint() == first
+    tensors = load_file(own_chat / "model.safetensors")
+    tensors["model.norm.weight"][0] += 0.5
+    save_file(tensors, own_chat / "model.safetensors", {"format": "pt"})
+    changed = Instruct(str(own_chat)).fingerprint()
+    assert {name for name in first if first[name] != changed[name]} == {"weights"}
+
+
 def test_missing_models_name_the_setting(tmp_path):
     with pytest.raises(AssetError, match="rewriter_model"):
         Instruct(str(tmp_path / "nowhere"))
@@ -113,6 +150,8 @@ def test_missing_models_name_the_setting(tmp_path):
         GroundingDino(str(tmp_path / "nowhere"))
     with pytest.raises(AssetError, match="inpainter_model"):
         load_inpainter("lama", model=tmp_path / "nowhere.pt")
+    with pytest.raises(AssetError, match="hf download nobody/nothing"):
+        Instruct("nobody/nothing")
     (tmp_path / "broken.pt").write_bytes(b"not a module")
     with pytest.raises(AssetError, match="not a TorchScript module"):
         load_inpainter("lama", model=tmp_path / "broken.pt")

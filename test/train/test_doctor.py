@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from semflip_core.encoders.qwen2_5_vl.loading import weight_files
+from semflip_core.checkpoints import weight_files
 from semflip_core.errors import ConfigError
 from semflip_core.loading import WEIGHTS
 from semflip_train import doctor_checks

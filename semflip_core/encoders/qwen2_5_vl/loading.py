@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from semflip_core.checkpoints import (
+    digest_of,
+    find_folder,
+    load_model,
+    load_tokenizer,
+    require,
+    weight_digest,
+    weight_files,
+)
 from semflip_core.encoders.qwen2_5_vl.settings import QwenSettings
-from semflip_core.errors import EncoderError, MissingExtraError
+from semflip_core.errors import AssetError, EncoderError
 
 if TYPE_CHECKING:
     import torch
 
 MODEL_TYPE = "qwen2_5_vl"
-INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
-#: What is read of a hub repository; never a pickled file.
-FILES = ("*.safetensors", "*.json", "*.txt")
 #: transformers from the first with precomputed pictures to before the first not tried.
 PROVEN = ((5, 18), (5, 21))
-READ_BYTES = 1 << 22
-HASH_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ def load_checkpoint(settings: QwenSettings) -> Checkpoint:
 
     Raises:
         MissingExtraError: a library is not installed.
-        EncoderError: no such model, a file is missing or damaged, weights do not fill the model.
+        AssetError: no such model, a file is missing or damaged, weights do not fill the model.
+        EncoderError: a model or a transformers that this encoder does not read.
     """
-    for library in ("torch", "transformers", "accelerate", "PIL"):
-        if find_spec(library) is None:
-            name = "pillow" if library == "PIL" else library
-            raise MissingExtraError(name, "qwen", "the encoder qwen2_5_vl")
+    require(("torch", "transformers", "accelerate", "PIL"), "qwen", "the encoder qwen2_5_vl")
     check_transformers()
-    folder = find_folder(settings)
+    folder = find_folder(
+        settings.model, settings.revision, local_files_only=settings.local_files_only
+    )
     config = read_config(folder)
     shards = weight_files(folder)
     with ThreadPoolExecutor(1) as beside:
@@ -71,8 +71,8 @@ def load_checkpoint(settings: QwenSettings) -> Checkpoint:
         processor = load_processor(folder, settings)
         digests = {
             "weights": weights.result(),
-            "config": _digest((folder / "config.json").read_bytes()),
-            "tokenizer": _digest(tokenizer.backend_tokenizer.to_str().encode()),
+            "config": digest_of((folder / "config.json").read_bytes()),
+            "tokenizer": digest_of(tokenizer.backend_tokenizer.to_str().encode()),
             "processor": _processor_digest(processor),
         }
     dtype = str(model.model.language_model.embed_tokens.weight.dtype).removeprefix("torch.")
@@ -96,155 +96,44 @@ def check_transformers() -> None:
         )
 
 
-def find_folder(settings: QwenSettings) -> Path:
-    """Directory of the checkpoint, out of the local hub cache where a hub id was given.
-
-    Raises:
-        EncoderError: it is not on this machine, with what to do.
-    """
-    folder = Path(settings.model).expanduser()
-    if folder.is_dir():
-        return folder
-    if folder.is_absolute() or settings.model.startswith((".", "~")):
-        raise EncoderError(f"no checkpoint directory {folder}")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    try:
-        found = snapshot_download(
-            settings.model,
-            revision=settings.revision,
-            local_files_only=settings.local_files_only,
-            allow_patterns=list(FILES),
-        )
-    except (OSError, ValueError, HfHubHTTPError, HFValidationError) as error:
-        raise EncoderError(
-            f"model '{settings.model}' is neither a directory nor in the local hub cache: fetch it "
-            f"once with 'hf download {settings.model}', copy it here and give its directory, or "
-            "set local_files_only to false"
-        ) from error
-    return Path(found)
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """``config.json`` of a checkpoint.
 
     Raises:
-        EncoderError: missing, not JSON, or of another kind of model.
+        AssetError: missing or not JSON.
+        EncoderError: of another kind of model.
     """
     file = folder / "config.json"
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise EncoderError(f"{file} cannot be read: {error}") from error
+        raise AssetError(f"{file} cannot be read: {error}") from error
     kind = config.get("model_type") if isinstance(config, dict) else None
     if kind != MODEL_TYPE:
         raise EncoderError(f"{file}: model_type is '{kind}', this encoder reads '{MODEL_TYPE}'")
     return dict(config)
 
 
-def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The safetensors shards of a checkpoint, each with a sound header.
-
-    Raises:
-        EncoderError: there are none, one is missing, or one is cut short.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    names = [SINGLE]
-    if (index := folder / INDEX).is_file():
-        try:
-            names = sorted(
-                set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-            )
-        except (OSError, ValueError, KeyError, AttributeError) as error:
-            raise EncoderError(f"{index} cannot be read: {error!r}") from error
-    files = tuple(folder / Path(name).name for name in names)
-    for file in files:
-        if not file.is_file():
-            raise EncoderError(f"{file} is missing; only safetensors are read, never pickled files")
-        try:
-            with safe_open(file, framework="numpy"):
-                pass
-        except (SafetensorError, OSError) as error:
-            raise EncoderError(f"{file} is damaged or cut short: {error}") from error
-    return files
-
-
-def weight_digest(files: tuple[Path, ...]) -> str:
-    """Hash of all weights' content: the same for a hub snapshot and a copy of it elsewhere."""
-    with ThreadPoolExecutor(HASH_THREADS) as pool:
-        parts = list(pool.map(_file_sha256, files))
-    return _digest("".join(parts).encode())
-
-
-def _file_sha256(file: Path) -> str:
-    """SHA-256 of a file; the hub's cache already names its large files by it."""
-    blob = file.resolve()
-    if file.is_symlink() and blob.parent.name == "blobs" and len(blob.name) == 64:
-        return blob.name
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while block := stream.read(READ_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
 def _load_model(folder: Path, settings: QwenSettings, config: dict[str, Any]) -> Any:
     import torch
-    from safetensors import SafetensorError
     from transformers import Qwen2_5_VLForConditionalGeneration
 
-    from_pretrained: Any = Qwen2_5_VLForConditionalGeneration.from_pretrained
     method = (config.get("quantization_config") or {}).get("quant_method")
-    if method in ("awq", "gptq") and find_spec("gptqmodel") is None:
-        raise MissingExtraError("gptqmodel", "qwen-awq", f"a checkpoint quantised with {method}")
+    if method in ("awq", "gptq"):
+        require(("gptqmodel",), "qwen-awq", f"a checkpoint quantised with {method}")
     device = _device(settings.device)
-    try:
-        with _quietly():
-            model, report = from_pretrained(
-                folder,
-                local_files_only=True,
-                use_safetensors=True,
-                dtype=_dtype(settings.dtype, quantised=method is not None),
-                attn_implementation=settings.attention,
-                device_map={"": str(device)},
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise EncoderError(f"{folder} cannot be loaded: {error}") from error
-    wrong = {k: sorted(map(str, report.get(k) or ())) for k in ("missing_keys", "mismatched_keys")}
-    for kind, names in wrong.items():
-        if names:
-            raise EncoderError(
-                f"{folder}: {len(names)} weights are in {kind} (first {names[0]}); transformers "
-                "would fill them with random numbers"
-            )
+    model = load_model(
+        Qwen2_5_VLForConditionalGeneration,
+        folder,
+        dtype=_dtype(settings.dtype, quantised=method is not None),
+        attn_implementation=settings.attention,
+        device_map={"": str(device)},
+    )
     if any(kind != "full_attention" for kind in model.config.text_config.layer_types):
         raise EncoderError(f"{folder}: sliding-window attention cannot be kept between queries")
-    model.requires_grad_(False).eval()
     if device.type == "cuda":
         torch.cuda.empty_cache()
     return model
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without transformers' progress bars, which make a mess of a node's log."""
-    from transformers.utils import logging as transformers_logging
-
-    bars: Any = transformers_logging
-    shown = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            bars.enable_progress_bar()
 
 
 def _device(name: str) -> torch.device:
@@ -270,18 +159,6 @@ def _dtype(name: str, *, quantised: bool) -> torch.dtype:
     return result
 
 
-def load_tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise EncoderError(f"{folder}: the tokenizer cannot be loaded: {error}") from error
-    if not getattr(tokenizer, "is_fast", False):
-        raise EncoderError(f"{folder}: no fast tokenizer; tokenizer.json is missing")
-    return tokenizer
-
-
 def load_processor(folder: Path, settings: QwenSettings) -> Any:
     """The picture processor on Pillow: torchvision's gives other pixels, and need not be there."""
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -289,7 +166,7 @@ def load_processor(folder: Path, settings: QwenSettings) -> Any:
     try:
         processor = Qwen2VLImageProcessorPil.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        raise EncoderError(f"{folder}: preprocessor_config.json cannot be read: {error}") from error
+        raise AssetError(f"{folder}: preprocessor_config.json cannot be read: {error}") from error
     # from_pretrained keeps min_pixels and max_pixels beside size where a file has both
     processor.size = {
         "shortest_edge": settings.min_pixels,
@@ -306,7 +183,7 @@ def _processor_digest(processor: Any) -> str:
     )
     values = {name: getattr(processor, name, None) for name in names.split()}
     text = json.dumps(values, sort_keys=True, default=lambda v: getattr(v, "value", str(v)))
-    return _digest(f"{type(processor).__name__}{text}".encode())
+    return digest_of(f"{type(processor).__name__}{text}".encode())
 
 
 def _stop_tokens(model: Any) -> frozenset[int]:
