@@ -12,11 +12,22 @@ from semflip_core.encoders.contract import JointEmbedding, Vector
 from semflip_core.frames import KeyframeRecord
 from semflip_core.poses import Pose
 
+#: Of the recalled frames, the share that must support the answer less than the best one does.
+LESS_SHARE = 0.1
+
 
 def has_peak(relevance: Vector, min_peak: float) -> bool:
-    """Whether one frame stands out: the best is at least ``min_peak`` times the median.
+    """Whether relevance says where: the best frame against the tenth that is least relevant.
 
-    A single frame has nothing to stand out from; it only needs to be relevant at all.
+    Relevance that is alike everywhere points nowhere, whatever its height. The least relevant
+    frames are the measure, not the median, because a thing that the robot lived beside is plain in
+    most frames recalled for it; and a tenth of them, not the least alone, so that a single black
+    frame among many makes no peak of all others. A single frame has nothing to stand out from; it
+    only needs to be relevant at all.
+
+    Args:
+        relevance: ``(frames,)``, not negative.
+        min_peak: at least 1; how many times the least relevant the best must be.
     """
     if relevance.size == 0 or not np.isfinite(relevance).all():
         return False
@@ -25,7 +36,7 @@ def has_peak(relevance: Vector, min_peak: float) -> bool:
         return False
     if relevance.size == 1:
         return True
-    return best >= min_peak * float(np.median(relevance))
+    return best >= min_peak * float(np.quantile(relevance, LESS_SHARE, method="lower"))
 
 
 def rank_evidence(

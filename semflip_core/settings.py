@@ -147,7 +147,7 @@ class DecisionSettings(Settings):
     min_peak: float = Field(
         default=1.05,
         ge=1.0,
-        description="Best relevance over the median; below it nothing stands out.",
+        description="Best relevance over the least relevant tenth's; below it nothing stands out.",
     )
     stand_in: float = Field(
         default=0.9,

@@ -17,7 +17,7 @@ from semflip_core.errors import ConfigError, GateMismatchError
 from semflip_core.frames import MemoryFrame
 from semflip_core.memory import VideoMemory
 from semflip_core.poses import Pose, quaternion_from_yaw
-from semflip_core.settings import DecisionSettings, RecallSettings
+from semflip_core.settings import RecallSettings
 from support.colours import ColourEncoder, colour_gate, room_picture
 
 RECALL = RecallSettings(recalled_frames=8)
@@ -120,8 +120,6 @@ def test_footage_without_poses_shows_what_it_saw() -> None:
         for stamp in (1, 2):
             memory.add(room_picture("red"), stamp_ns=stamp, pose=None, map_id="video")
         memory.add(room_picture(), stamp_ns=3, pose=None, map_id="video")
-        memory.add(room_picture(), stamp_ns=4, pose=None, map_id="video")
-        memory.add(room_picture(), stamp_ns=5, pose=None, map_id="video")
         decision = agent_for(memory).ask("Where is the red box?")
     check(decision)
     assert decision.reason is Reason.NO_POSE
@@ -129,12 +127,26 @@ def test_footage_without_poses_shows_what_it_saw() -> None:
     assert decision.evidence
 
 
-def test_nothing_that_stands_out_is_no_evidence(memory: VideoMemory) -> None:
-    strict = DecisionSettings(min_peak=1e9)
-    decision = agent_for(memory, decision=strict).ask("Where is the red box?")
+def test_frames_that_support_it_all_alike_are_no_evidence() -> None:
+    with VideoMemory() as memory:
+        for stamp in range(1, 6):
+            memory.add(room_picture("red"), stamp_ns=stamp, pose=pose(stamp), map_id="now")
+        decision = agent_for(memory).ask("Where is the red box?")
     check(decision)
     assert decision.reason is Reason.ABSENT
+    assert "stands out" in decision.sentence
     assert decision.gate_verdict is Verdict.ANSWER
+
+
+def test_a_thing_plain_in_most_frames_is_answered() -> None:
+    with VideoMemory() as memory:
+        for stamp in range(1, 6):
+            memory.add(room_picture("red"), stamp_ns=stamp, pose=pose(stamp), map_id="now")
+        memory.add(room_picture("blue"), stamp_ns=6, pose=pose(6), map_id="now")
+        decision = agent_for(memory).ask("Where is the red box?")
+    check(decision)
+    assert decision.verdict is Verdict.ANSWER
+    assert decision.evidence[0].stamp_ns != 6
 
 
 def test_beyond_the_distance_limit_is_out_of_distribution(memory: VideoMemory) -> None:

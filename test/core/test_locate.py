@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from semflip_core.encoders.contract import JointEmbedding
 from semflip_core.frames import KeyframeRecord
@@ -36,6 +39,9 @@ def goal_of(records: list[KeyframeRecord], *relevance: float):
         ([1.0, 1.0, 1.0], False),
         ([1.0, 1.04, 1.0], False),
         ([1.0, 1.06, 1.0], True),
+        ([1.0] * 8 + [0.5] * 8, True),
+        ([1.0] * 14 + [0.5] * 2, True),
+        ([1.0] * 15 + [0.5], False),
         ([0.0, 0.0, 0.0], False),
         ([0.0, 0.1, 0.0], True),
         ([np.nan, 2.0, 1.0], False),
@@ -47,6 +53,41 @@ def goal_of(records: list[KeyframeRecord], *relevance: float):
 )
 def test_a_peak_must_stand_out(relevance: list[float], peak: bool) -> None:
     assert has_peak(np.array(relevance, np.float32), 1.05) is peak
+
+
+@given(
+    level=st.floats(1e-6, 1e6),
+    noise=st.lists(st.floats(1.0, 1.04), min_size=2, max_size=64),
+)
+def test_frames_that_are_alike_have_no_peak(level: float, noise: list[float]) -> None:
+    assert not has_peak((level * np.array(noise)).astype(np.float32), 1.05)
+
+
+@given(
+    frames=st.integers(2, 64),
+    plain=st.floats(0.0, 0.88),
+    times=st.floats(1.1, 1e3),
+    order=st.randoms(use_true_random=False),
+)
+def test_a_thing_plain_in_most_frames_stands_out_all_the_same(
+    frames: int, plain: float, times: float, order: random.Random
+) -> None:
+    shown = max(1, min(int(plain * frames), frames - 1))
+    relevance = [times] * shown + [1.0] * (frames - shown)
+    order.shuffle(relevance)
+    assert has_peak(np.array(relevance, np.float32), 1.05)
+
+
+@given(
+    relevance=st.lists(st.floats(0.0, 100.0, width=32), min_size=1, max_size=32),
+    place=st.integers(0, 32),
+    bad=st.sampled_from([math.nan, math.inf, -math.inf]),
+)
+def test_relevance_that_is_no_number_has_no_peak(
+    relevance: list[float], place: int, bad: float
+) -> None:
+    relevance.insert(min(place, len(relevance)), bad)
+    assert not has_peak(np.array(relevance, np.float32), 1.05)
 
 
 def test_the_goal_is_the_flattened_pose_of_the_best_frame() -> None:
