@@ -129,11 +129,61 @@ def test_out_of_memory_once_gives_up_the_kept_states_and_succeeds(
     assert failing.seen == 1 + 7  # the failed pass, then everything anew
 
 
-def test_out_of_memory_twice_is_an_error_and_the_encoder_goes_on(
+class SmallDevice:
+    """Runs out of memory, as torch says it, while more than so many bytes of states are on it."""
+
+    def __init__(self, encoder: QwenEncoder, limit: int) -> None:
+        self.failed = 0
+        self._encoder, self._limit = encoder, limit
+        self.handle = encoder._decoder.layers[2].mlp.register_forward_hook(self._hook)
+
+    def _hook(self, *_: Any) -> None:
+        if self._encoder.cached_on_device_bytes > self._limit:
+            self.failed += 1
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 24.00 MiB")
+
+
+def test_where_frames_do_not_fit_they_wait_in_host_memory_and_none_is_left_out(
+    encoder: QwenEncoder, frames: list[MemoryFrame], truth: Any
+) -> None:
+    first = encoder.encode(OTHER, frames)
+    device = SmallDevice(encoder, encoder.cached_on_device_bytes // 2)
+    joint = encoder.encode(QUESTION, frames)
+    assert device.failed == 2  # with the kept states, and without them
+    np.testing.assert_array_equal(joint.vector, truth)
+    assert joint.relevance.shape == (len(frames),)
+    assert encoder._cache.segments == 1 + len(frames)
+    assert encoder.cached_bytes > 0 == encoder.cached_on_device_bytes
+    np.testing.assert_array_equal(encoder.encode(OTHER, frames).vector, first.vector)
+    assert device.failed == 2  # it stays so, and the frames stay read
+
+
+def test_an_answer_is_the_same_from_host_memory(
+    encoder: QwenEncoder, frames: list[MemoryFrame]
+) -> None:
+    usual = encoder.answer(QUESTION, frames, max_tokens=6)
+    SmallDevice(encoder, 0)
+    assert encoder.answer(QUESTION, frames, max_tokens=6) == usual
+    assert encoder.cached_on_device_bytes == 0
+
+
+def test_a_picture_too_large_for_the_device_is_an_error(encoder: QwenEncoder) -> None:
+    def fail(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    with (
+        encoder._model.model.visual.register_forward_hook(fail),
+        pytest.raises(EncoderError, match="fewer frames or pixels"),
+    ):
+        seen(encoder, 1)
+    assert seen(encoder, 1).features.arrays["tokens"].size
+
+
+def test_out_of_memory_whatever_is_given_back_is_an_error_and_the_encoder_goes_on(
     encoder: QwenEncoder, frames: list[MemoryFrame], truth: Any
 ) -> None:
     failing = Failing(encoder, 1, 1, torch.OutOfMemoryError("CUDA out of memory"))
-    failing.times = 2
+    failing.times = 3
     with pytest.raises(EncoderError, match="fewer frames or pixels"):
         encoder.encode(QUESTION, frames)
     assert encoder.cached_bytes == 0

@@ -42,7 +42,8 @@ def load(**options: Any) -> QwenEncoder:
     Raises:
         ConfigError: an option is unknown or has a wrong value.
         MissingExtraError: a library is not installed.
-        EncoderError: the checkpoint is missing, damaged or of another model.
+        AssetError: the checkpoint is missing or damaged.
+        EncoderError: it is of another model.
     """
     return QwenEncoder(read_settings(QwenSettings, options, "encoder 'qwen2_5_vl'"))
 
@@ -54,7 +55,7 @@ class QwenEncoder:
         settings: which checkpoint, and how it is read.
 
     Raises:
-        MissingExtraError, EncoderError: as for :func:`load`.
+        MissingExtraError, AssetError, EncoderError: as for :func:`load`.
     """
 
     name = "qwen2_5_vl"
@@ -96,6 +97,11 @@ class QwenEncoder:
     def cached_bytes(self) -> int:
         """Memory that the kept keys and values take."""
         return self._cache.nbytes
+
+    @property
+    def cached_on_device_bytes(self) -> int:
+        """What of that is on the model's device; 0 once they had to leave it."""
+        return self._cache.device_bytes
 
     @property
     def dimension(self) -> int:
@@ -196,12 +202,9 @@ class QwenEncoder:
 
     def close(self) -> None:
         """Release the model and what it has read."""
-        import torch
-
         self._cache.clear()
         del self._model, self._tower, self._answers, self._probe, self._states
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        _empty_device_cache()
 
     def _frame_segments(
         self, frames: Sequence[MemoryFrame]
@@ -303,35 +306,47 @@ class QwenEncoder:
         return hidden
 
     def _surviving(self, work: Callable[[], ResultT]) -> ResultT:
-        """Do the work; where memory runs out, give up the kept states and try once more.
+        """Do the work; where memory runs out, give some back and try again, twice at most.
 
-        Frames are never left out to make it fit: the gate was calibrated on the whole sequence, so
-        a shorter one must be refused rather than judged.
+        First the kept states are dropped, then the frames' keys and values leave the device. Both
+        give the same numbers. Frames are never left out to make it fit: the gate was calibrated on
+        the whole sequence, so a shorter one must be refused rather than judged.
         """
+        for said, give_back in self._measures():
+            try:
+                return work()
+            except _out_of_memory_errors() as error:
+                if not _is_out_of_memory(error):
+                    raise
+            logger.warning("out of memory with %d tokens kept; %s", self._cache.tokens, said)
+            give_back()
+            _empty_device_cache()
         try:
             return work()
         except _out_of_memory_errors() as error:
             if not _is_out_of_memory(error):
                 raise
-            logger.warning("out of memory with %d tokens kept: dropped", self._cache.tokens)
-        self._shed()
-        try:
-            return work()
-        except _out_of_memory_errors() as error:
-            if not _is_out_of_memory(error):
-                raise
-            self._shed()
+            self._cache.clear()
+            _empty_device_cache()
             raise EncoderError(
                 "out of memory even without kept states: use fewer frames or pixels, or another "
                 "dtype; 'semflip doctor' shows what fits"
             ) from error
 
-    def _shed(self) -> None:
-        import torch
+    def _measures(self) -> list[tuple[str, Callable[[], None]]]:
+        """What can be given back and how it is said, the cheapest first."""
+        measures = [("dropped", self._cache.clear)]
+        if not self._cache.in_host_memory:
+            said = "from now on frames' keys and values wait in the computer's memory, slower"
+            measures.append((said, self._cache.move_out))
+        return measures
 
-        self._cache.clear()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+
+def _empty_device_cache() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _relevance_layers(chosen: tuple[int, ...] | None, depth: int) -> tuple[int, ...]:

@@ -34,10 +34,15 @@ class PrefixCache:
 
     Args:
         layers: decoder layers of the model.
+
+    Attributes:
+        in_host_memory: keys and values live in the computer's memory and visit the model's device
+            one layer at a time: the same numbers, slower.
     """
 
     def __init__(self, layers: int) -> None:
         self._layers = layers
+        self.in_host_memory = False
         self._held: list[_Held] = []
         self.reserved = 0
         self.states = self._empty()
@@ -66,6 +71,11 @@ class PrefixCache:
     def nbytes(self) -> int:
         """Memory taken, with the room made in advance."""
         return sum(layer.room_bytes for layer in self.states.layers)
+
+    @property
+    def device_bytes(self) -> int:
+        """What of it is taken from the model's device between two layers."""
+        return 0 if self.in_host_memory else self.nbytes
 
     def keys(self, layer: int) -> torch.Tensor:
         """``(heads, tokens, dim)`` rotated keys of a layer, uncommitted ones included."""
@@ -106,6 +116,11 @@ class PrefixCache:
         self.reserved = 0
         self.states = self._empty()
 
+    def move_out(self) -> None:
+        """Forget everything, and from now on keep nothing on the model's device."""
+        self.clear()
+        self.in_host_memory = True
+
 
 @cache
 def _room_layer() -> Any:
@@ -145,18 +160,20 @@ def _room_layer() -> Any:
             keys[..., start:end, :] = key_states
             values[..., start:end, :] = value_states
             self.cut(end)
-            return self.keys, self.values
+            return self.keys.to(self.device), self.values.to(self.device)
 
         def _grown(
             self, key_states: torch.Tensor, value_states: torch.Tensor, start: int, end: int
         ) -> tuple[torch.Tensor, torch.Tensor]:
             wanted = max(end, self._owner.reserved)
             length = -(-wanted // BLOCK_TOKENS) * BLOCK_TOKENS
+            home = "cpu" if self._owner.in_host_memory else key_states.device
             room = []
             for states, old in zip(
                 (key_states, value_states), self._room or (None, None), strict=True
             ):
-                fresh = states.new_empty((*states.shape[:-2], length, states.shape[-1]))
+                shape = (*states.shape[:-2], length, states.shape[-1])
+                fresh = states.new_empty(shape, device=home)
                 if old is not None:
                     fresh[..., :start, :] = old[..., :start, :]
                 room.append(fresh)

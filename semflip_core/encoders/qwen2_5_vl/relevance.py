@@ -85,7 +85,10 @@ def _attention(query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
 
     Args:
         query: ``(heads, dim)``, rotated and scaled.
-        keys: ``(key_heads, tokens, dim)``, rotated; each serves ``heads / key_heads`` queries.
+        keys: ``(key_heads, tokens, dim)``, rotated, on any device; each serves
+            ``heads / key_heads`` queries.
     """
     grouped = query.float().view(keys.shape[0], -1, keys.shape[2])
-    return (grouped @ keys.float().transpose(1, 2)).softmax(dim=-1).mean(dim=(0, 1))
+    return (
+        (grouped @ keys.to(query.device).float().transpose(1, 2)).softmax(dim=-1).mean(dim=(0, 1))
+    )
