@@ -8,15 +8,16 @@ from __future__ import annotations
 import heapq
 import logging
 import struct
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from semflip_core.bag_damage import broken_types, check_closed, open_problem, recovery
+from semflip_core.bag_types import TypeStores, full_type_name
+from semflip_core.closing import Closing
 from semflip_core.errors import BagError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -29,24 +30,6 @@ logger = logging.getLogger("semflip")
 
 Progress = Callable[[int, int], None]
 """Told (messages read, messages in all)."""
-
-#: ROS 1 names of types that ROS 2 knows under another name, field for field the same.
-_SAME_LAYOUT = {"tf/msg/tfMessage": "tf2_msgs/msg/TFMessage"}
-
-#: What rosbags and the codecs below it raise on damaged files.
-_BROKEN = (
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +79,7 @@ class BagMessage:
         return self._decode(self.cdr, self.msgtype)
 
 
-def full_type_name(msgtype: str) -> str:
-    """``sensor_msgs/Image`` and ``sensor_msgs/msg/Image`` both as the latter."""
-    parts = msgtype.split("/")
-    full = f"{parts[0]}/msg/{parts[1]}" if len(parts) == 2 else msgtype
-    return _SAME_LAYOUT.get(full, full)
-
-
-class Bag:
+class Bag(Closing):
     """An open recording; a context manager. Made by :func:`open_bag`."""
 
     def __init__(self, path: Path, readers: list[Any], stack: ExitStack, ros1: bool) -> None:
@@ -111,7 +87,7 @@ class Bag:
         self.ros1 = ros1
         self._readers = readers
         self._stack = stack
-        self._types = _TypeStores()
+        self._types = TypeStores()
         self._connections = [(r, c) for r in readers for c in r.connections]
         counts: Counter[tuple[str, str]] = Counter()
         for _, connection in self._connections:
@@ -155,10 +131,10 @@ class Bag:
             for connection, log_ns, raw in heapq.merge(*streams, key=lambda item: item[1]):
                 read[connection.topic] += 1
                 yield self._message(connection, log_ns, raw)
-        except _broken_types() as error:
+        except broken_types() as error:
             raise BagError(
                 f"{self.path}: damaged after {sum(read.values())} messages ({error}); "
-                f"{_recovery(self.path)}"
+                f"{recovery(self.path)}"
             ) from error
         self._note_shortfall(read, wanted)
 
@@ -175,7 +151,7 @@ class Bag:
         def decode(cdr: bytes, name: str) -> Any:
             try:
                 return types.read.deserialize_cdr(cdr, name)
-            except _broken_types() as error:
+            except broken_types() as error:
                 raise BagError(
                     f"{self.path}: a message of {connection.topic} is no {name}: {error!r}"
                 ) from error
@@ -210,74 +186,6 @@ class Bag:
         """Close the files."""
         self._stack.close()
 
-    def __enter__(self) -> Bag:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Types:
-    """Type stores for one message type: ``read`` for CDR, ``ros1`` for ROS 1's own bytes."""
-
-    read: Any
-    ros1: Any = None
-
-    def cdr_of_ros1(self, raw: bytes, msgtype: str) -> bytes:
-        """ROS 1 bytes as ROS 2 writes them: the same fields, a header without ``seq``."""
-        return bytes(self.read.serialize_cdr(self.ros1.deserialize_ros1(raw, msgtype), msgtype))
-
-
-class _TypeStores:
-    """Message definitions: those of a current ROS first, those in the recording otherwise."""
-
-    def __init__(self) -> None:
-        self._by_type: dict[str, _Types] = {}
-
-    def of(self, connection: Any, *, ros1: bool) -> _Types:
-        name = full_type_name(connection.msgtype)
-        if name not in self._by_type:
-            from rosbags.typesys import TypesysError
-
-            try:
-                self._by_type[name] = self._make(connection, name, ros1)
-            except TypesysError as error:
-                raise BagError(f"the definition of {name} cannot be read: {error}") from error
-        return self._by_type[name]
-
-    def _make(self, connection: Any, name: str, ros1: bool) -> _Types:
-        from rosbags.interfaces import MessageDefinitionFormat
-        from rosbags.typesys import (
-            Stores,
-            get_types_from_idl,
-            get_types_from_msg,
-            get_typestore,
-        )
-
-        latest = get_typestore(Stores.LATEST)
-        known = get_typestore(Stores.ROS1_NOETIC) if ros1 else latest
-        if name not in known.fielddefs and connection.msgdef.format != MessageDefinitionFormat.NONE:
-            known = get_typestore(Stores.EMPTY)
-            parse = (
-                get_types_from_msg
-                if connection.msgdef.format == MessageDefinitionFormat.MSG
-                else lambda text, _: get_types_from_idl(text)
-            )
-            known.register(parse(connection.msgdef.data, name))
-        if not ros1:
-            return _Types(known)
-        header = "std_msgs/msg/Header"
-        fields = {k: v for k, v in known.fielddefs.items() if k != header}
-        without_seq = get_typestore(Stores.EMPTY)
-        without_seq.register({**fields, header: latest.fielddefs[header]})
-        return _Types(without_seq, known)
-
 
 def open_bag(path: str | Path) -> Bag:
     """Open a recording.
@@ -300,16 +208,16 @@ def open_bag(path: str | Path) -> Bag:
         raise BagError(f"{where}: no such recording; give a rosbag2 directory or a .bag file")
     files, ros1 = _parts(where)
     for file in files:
-        _check_closed(file)
+        check_closed(file)
     stack = ExitStack()
     readers = []
     try:
         for file in files:
             reader = (rosbags.rosbag1.Reader if ros1 else rosbags.rosbag2.Reader)(file)
             readers.append(stack.enter_context(reader))
-    except _broken_types() as error:
+    except broken_types() as error:
         stack.close()
-        raise BagError(_open_problem(where, error)) from error
+        raise BagError(open_problem(where, error)) from error
     return Bag(where, readers, stack, ros1)
 
 
@@ -344,57 +252,6 @@ def _parts(where: Path) -> tuple[list[Path], bool]:
     inside = ", ".join(sorted(p.name for p in where.iterdir())[:8]) or "nothing"
     raise BagError(
         f"{where}: no recording in it (no metadata.yaml, .mcap, .db3, .bag); has {inside}"
-    )
-
-
-def _check_closed(file: Path) -> None:
-    """A database that its recorder left open loses what is in the side file, silently."""
-    databases = [file] if file.suffix == ".db3" else sorted(file.glob("*.db3"))
-    for database in databases:
-        for ending in ("-wal", "-journal"):
-            side = database.with_name(database.name + ending)
-            if side.exists() and side.stat().st_size > 0:
-                raise BagError(
-                    f"{database}: was not closed ({side.name} still holds messages): close it "
-                    f"with: sqlite3 '{database}' 'PRAGMA wal_checkpoint(TRUNCATE)'"
-                )
-
-
-def _open_problem(where: Path, error: BaseException) -> str:
-    text = str(error)
-    if "are missing" in text:
-        return f"{where}: {text}; copy the missing parts beside the others, or reindex the rest"
-    return f"{where}: cannot be read: {text or type(error).__name__}; {_recovery(where)}"
-
-
-def _recovery(where: Path) -> str:
-    names = [where.name] if where.is_file() else [p.name for p in where.iterdir()]
-    if any(name.endswith(".mcap") for name in names):
-        return "if it was cut short, recover it with: mcap recover IN.mcap -o OUT.mcap"
-    if any(name.endswith(".bag") for name in names):
-        return "if it was not closed, mend it with: rosbag reindex FILE.bag"
-    return "if it was cut short: sqlite3 FILE.db3 .recover, then ros2 bag reindex DIR"
-
-
-def _broken_types() -> tuple[type[BaseException], ...]:
-    """Exceptions that mean a damaged file, the libraries' own included."""
-    import apsw
-
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    from rosbags.rosbag1 import ReaderError as ReaderError1
-    from rosbags.rosbag2 import ReaderError as ReaderError2
-    from rosbags.serde import SerdeError
-
-    return (
-        *_BROKEN,
-        ReaderError1,
-        ReaderError2,
-        SerdeError,
-        apsw.Error,
-        zstd.ZstdError,
     )
 
 

@@ -8,9 +8,9 @@ import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from semflip_core.closing import Closing
 from semflip_core.errors import SemflipError
 
 
@@ -70,7 +70,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-class BlobStore:
+class BlobStore(Closing):
     """Keys to bytes in one SQLite file; each put is on disk when it returns.
 
     Raises:
@@ -119,14 +119,3 @@ class BlobStore:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
-
-    def __enter__(self) -> BlobStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

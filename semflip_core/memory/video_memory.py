@@ -7,8 +7,8 @@ import threading
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
+from semflip_core.closing import Closing
 from semflip_core.errors import EncoderError, ImageError, MemoryFileError
 from semflip_core.frames import CameraMount, FrameFeatures, KeyframeRecord, Picture
 from semflip_core.images import StoredPicture, decode_compressed
@@ -28,7 +28,7 @@ logger = logging.getLogger("semflip")
 _LATE_S = 0.1
 
 
-class VideoMemory:
+class VideoMemory(Closing):
     """Keyframes of everything the robot saw.
 
     Thread-safe. With a path it is one SQLite file, written every ``commit_interval_s``; without,
@@ -282,17 +282,6 @@ class VideoMemory:
     def close(self) -> None:
         """Write and release the file."""
         self._store.close()
-
-    def __enter__(self) -> VideoMemory:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def info(self) -> MemoryInfo:
         """What it holds."""

@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from semflip_core.closing import Closing
 from semflip_core.errors import AssetError, MissingExtraError
 from semflip_core.frames import Picture
 from semflip_core.poses import Pose, Vector3
@@ -62,7 +62,7 @@ class View:
     labels: NDArray[np.int16]
 
 
-class Renderer:
+class Renderer(Closing):
     """Draws a scene from robot poses; use as a context manager, in one thread.
 
     Args:
@@ -144,17 +144,6 @@ class Renderer:
     def close(self) -> None:
         """Give the drawing context back."""
         self._draw.close()
-
-    def __enter__(self) -> Renderer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _mujoco() -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rosbags")
 
@@ -17,8 +18,10 @@ from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_typestore
 
 from semflip_core.bag_topics import TfPoses, choose_image_topic, choose_pose_source
-from semflip_core.bags import Bag, full_type_name, open_bag
+from semflip_core.bag_types import full_type_name
+from semflip_core.bags import Bag, open_bag
 from semflip_core.errors import BagError
+from support.mcap_chunks import recompress
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 STORE1 = get_typestore(Stores.ROS1_NOETIC)
@@ -73,6 +76,7 @@ def write_bag(
     storage: StoragePlugin = StoragePlugin.MCAP,
     compression: CompressionMode = CompressionMode.NONE,
     frames: int = 5,
+    first: int = 1,
     image_topic: str = "/camera/image_raw",
 ) -> Path:
     """A recording of ``frames`` pictures and poses, one a second; log time is 100 s later."""
@@ -81,7 +85,7 @@ def write_bag(
     with writer:
         images = writer.add_connection(image_topic, IMAGE, typestore=STORE)
         poses = writer.add_connection("/odom", ODOMETRY, typestore=STORE)
-        for i in range(1, frames + 1):
+        for i in range(first, first + frames):
             for connection, message, kind in (
                 (poses, _odometry(i * SECOND, float(i)), ODOMETRY),
                 (images, _image(i * SECOND + 5), IMAGE),
@@ -135,6 +139,49 @@ def test_every_storage_and_compression_gives_every_message(tmp_path, storage, co
         assert images[0].decode().data.tolist() == list(range(12))
         assert len(list(bag.messages())) == 10
         assert bag.shortfall == {}
+
+
+@pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
+def test_mcap_chunks_of_every_compression_give_every_message(tmp_path, compression):
+    path = write_bag(tmp_path / "bag", compression=CompressionMode.STORAGE, frames=200)
+    file = storage_file(path)
+    assert recompress(file, compression) > 0
+    assert (compression.encode() or b"rgb8") in file.read_bytes()
+    with open_bag(path) as bag:
+        images = list(bag.messages(["/camera/image_raw"]))
+        assert [m.header_ns for m in images] == [i * SECOND + 5 for i in range(1, 201)]
+        assert all(m.decode().data.tolist() == list(range(12)) for m in images)
+        assert bag.shortfall == {}
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_damaged_chunk_of_every_compression_is_an_error(tmp_path, compression):
+    path = write_bag(tmp_path / "bag", compression=CompressionMode.STORAGE, frames=200)
+    file = storage_file(path)
+    recompress(file, compression)
+    data = bytearray(file.read_bytes())
+    inside = data.find(compression.encode()) + len(compression) + 8 + 40
+    data[inside : inside + 8] = b"\x5a" * 8
+    file.write_bytes(bytes(data))
+    with open_bag(path) as bag, pytest.raises(BagError, match=r"damaged after.*mcap recover"):
+        list(bag.messages())
+
+
+def test_the_parts_of_a_split_bag_follow_each_other(tmp_path):
+    path, later = write_bag(tmp_path / "bag"), write_bag(tmp_path / "later", first=6)
+    shutil.copy(storage_file(later), path / "bag_1.mcap")
+    described = yaml.safe_load((path / "metadata.yaml").read_text())
+    inside = described["rosbag2_bagfile_information"]
+    inside["relative_file_paths"].append("bag_1.mcap")
+    inside["files"] = []
+    inside["message_count"] *= 2
+    for topic in inside["topics_with_message_count"]:
+        topic["message_count"] *= 2
+    (path / "metadata.yaml").write_text(yaml.safe_dump(described))
+    with open_bag(path) as bag:
+        stamps = [m.header_ns // SECOND for m in bag.messages(["/camera/image_raw"])]
+        assert bag.shortfall == {}
+    assert stamps == list(range(1, 11))
 
 
 def test_ros1_messages_come_as_cdr_that_a_ros2_node_can_publish(tmp_path):
