@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -127,12 +127,15 @@ class Calibrated:
     """A gate with its threshold, and what the threshold rests on.
 
     Args:
-        answered_by_sequence: share of unanswerable samples answered, by calibration sequence.
+        answered_by_sequence: of each calibration sequence the share of its unanswerable samples
+            that is ``answered``, and their ``count``.
+        spread: the same in one phrase.
     """
 
     gate: Gate
     statement: str
-    answered_by_sequence: dict[str, float]
+    answered_by_sequence: dict[str, dict[str, float]]
+    spread: str
 
 
 def calibrate(gate: Gate, table: FeatureTable, settings: CalibrationSettings) -> Calibrated:
@@ -163,13 +166,33 @@ def calibrate(gate: Gate, table: FeatureTable, settings: CalibrationSettings) ->
         "synthesised distribution, not whatever people may ask."
     )
     header = header.model_copy(update={"tau": tau, "refuse_all": refuse_all, "calibration": basis})
-    refused = scores > tau
-    spread = {
-        name: float((~refused[rows]).mean())
-        for name in sorted(set(for_threshold.sequences.tolist()))
-        if (rows := (for_threshold.sequences == name) & (for_threshold.y == 1)).any()
-    }
-    return Calibrated(Gate(header, gate.tensors()), basis, spread)
+    answered = _answered(for_threshold, scores <= tau, refuse_all)
+    return Calibrated(Gate(header, gate.tensors()), basis, answered, _spread(answered))
+
+
+def _answered(
+    table: FeatureTable, answered: NDArray[np.bool_], refuse_all: bool
+) -> dict[str, dict[str, float]]:
+    found = {}
+    for name in sorted(set(table.sequences.tolist())):
+        rows = (table.sequences == name) & (table.y == 1)
+        if rows.any():
+            share = 0.0 if refuse_all else float(answered[rows].mean())
+            found[name] = {"answered": share, "count": int(rows.sum())}
+    return found
+
+
+def _spread(answered: Mapping[str, Mapping[str, float]]) -> str:
+    shares = [values["answered"] for values in answered.values()]
+    if not shares:
+        return "no unanswerable samples"
+    if len(shares) == 1:
+        return "one sequence only: nothing can be said of others"
+    mean, deviation = float(np.mean(shares)), float(np.std(shares, ddof=1))
+    return (
+        f"{min(shares):.3f} to {max(shares):.3f}, mean {mean:.3f}, standard deviation "
+        f"{deviation:.3f} over {len(shares)} sequences"
+    )
 
 
 def _threshold(
@@ -211,9 +234,3 @@ def one_per_source(table: FeatureTable, seed: int) -> list[int]:
         candidates[stable_seed(seed, source) % len(candidates)]
         for source, candidates in sorted(rows.items())
     ]
-
-
-def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation; the latter 0 for one value."""
-    array = np.asarray(values, np.float64)
-    return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0

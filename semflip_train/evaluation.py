@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from semflip_core.frames import KeyframeRecord
 from semflip_core.gate import Gate
 from semflip_core.poses import Pose
 from semflip_core.settings import DecisionSettings, RecallSettings
+from semflip_train.baselines.prompting import Prompter, Reply
 from semflip_train.dataset import Dataset, Query
 from semflip_train.goals import GoalCheck, check_goal, is_visible, visible_positions
 from semflip_train.memories import SequenceFrames
@@ -26,6 +25,8 @@ from semflip_train.stores import BlobStore, json_hash
 
 Matrix = NDArray[np.float32]
 NAN = float("nan")
+#: Of the cached record of a decision.
+RECORD_FORMAT = 2
 
 
 class RecordingAgent(RefusalAgent):
@@ -51,6 +52,11 @@ class Judged:
         single_vector: ``(dim,)`` embedding with the best frame alone; NaN where not asked for.
         goal: measured goal; None without a goal or without a label.
         evidence_right: whether the best evidence shows the referent; None without a label.
+        task: of the dataset; ``eqa`` has no places, so that only the gate's verdict counts.
+        head_reason: what the reason head says, refused or not; None without one.
+        replies: of a prompted model, by mode.
+        memory: file name of the sequence's memory, for pictures.
+        dataset: name, where several are judged together.
     """
 
     query: Query
@@ -60,6 +66,11 @@ class Judged:
     single_vector: Matrix
     goal: GoalCheck | None
     evidence_right: bool | None
+    task: str = "localization"
+    head_reason: str | None = None
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+    memory: str = ""
+    dataset: str = ""
 
     @property
     def label(self) -> int:
@@ -85,7 +96,7 @@ class Judged:
     @property
     def goal_success(self) -> float:
         """1, 0, or NaN where the question has no labelled place."""
-        if not self.query.answerable or self.query.answer is None:
+        if self.task == "eqa" or not self.query.answerable or self.query.answer is None:
             return NAN
         if self.query.answer.position is None and not self.query.answer.visible:
             return NAN
@@ -94,6 +105,8 @@ class Judged:
     @property
     def end_to_end(self) -> float:
         """Right in the end: a refusal where it is due, else a goal that succeeds."""
+        if self.task == "eqa":
+            return NAN
         return float(self.refused) if self.label else self.goal_success
 
 
@@ -103,6 +116,8 @@ class SequenceEvaluation:
 
     Args:
         cache: decisions by content, so that a run that was killed goes on.
+        prompter: asks a model in words about the frames that the encoder saw.
+        memory_name: file name of the sequence's memory.
     """
 
     dataset: Dataset
@@ -117,6 +132,8 @@ class SequenceEvaluation:
     distance_m: float
     bearing_deg: float
     single_recall: RecallSettings | None = None
+    prompter: Prompter | None = None
+    memory_name: str = ""
     asked_now: int = 0
 
     def agent(self) -> RecordingAgent:
@@ -142,6 +159,7 @@ class SequenceEvaluation:
         records = self.frames.memory.records()
         settings = json_hash(
             {
+                "format": RECORD_FORMAT,
                 "gate": self.gate.id,
                 "pipeline": dict(agent.fingerprint()),
                 "decision": self.decision.model_dump(mode="json"),
@@ -184,6 +202,7 @@ class SequenceEvaluation:
             "decision": decision.to_json(),
             "vector": joint.vector.astype(float).tolist() if joint is not None else None,
             "relevance": float(joint.relevance.max()) if joint is not None else None,
+            "seen": _seen(agent.last),
             "single": alone.astype(float).tolist() if alone is not None else None,
         }
         return json.dumps(record).encode()
@@ -192,14 +211,34 @@ class SequenceEvaluation:
         self, query: Query, record: dict[str, Any], records: Sequence[KeyframeRecord]
     ) -> Judged:
         decision = record["decision"]
+        vector = self._vector(record["vector"])
+        reason = self.gate.reason(vector) if np.isfinite(vector).all() else None
         return Judged(
             query,
             decision,
-            self._vector(record["vector"]),
+            vector,
             NAN if record["relevance"] is None else float(record["relevance"]),
             self._vector(record["single"]),
             self._goal(query, decision, records),
             _evidence_right(query, decision),
+            self.dataset.info.task,
+            None if reason is None else reason.value,
+            self._replies(query, record["seen"]),
+            self.memory_name,
+        )
+
+    def _replies(self, query: Query, seen: list[tuple[int, float]]) -> dict[str, Reply]:
+        """What the prompted model says of the frames that the encoder saw, best ones in order."""
+        if self.prompter is None:
+            return {}
+        best = sorted(seen, key=lambda frame: -frame[1])[: self.prompter.settings.frames]
+        ids = sorted(keyframe for keyframe, _ in best)
+        memory = self.frames.memory
+        in_time = sorted(ids, key=lambda keyframe: memory.record(keyframe).stamp_ns)
+        return self.prompter.ask(
+            query.question,
+            json_hash([self.content, in_time]),
+            lambda: [memory.picture(keyframe) for keyframe in in_time],
         )
 
     def _vector(self, values: list[float] | None) -> Matrix:
@@ -226,49 +265,17 @@ class SequenceEvaluation:
         )
 
 
+def _seen(embedded: Embedded | None) -> list[tuple[int, float]]:
+    """Keyframe and relevance of each frame that the encoder saw."""
+    if embedded is None:
+        return []
+    relevance = embedded.joint.relevance.astype(float).tolist()
+    return [(f.record.id, r) for f, r in zip(embedded.frames, relevance, strict=True)]
+
+
 def _evidence_right(query: Query, decision: dict[str, Any]) -> bool | None:
     if not query.answerable or query.answer is None or not query.answer.visible:
         return None
     if not decision["evidence"]:
         return False
     return is_visible(query.answer, int(decision["evidence"][0]["stamp_ns"]))
-
-
-def prediction(judged: Judged) -> dict[str, Any]:
-    """One line of ``predictions.jsonl``."""
-    decision = judged.decision
-    goal = judged.goal
-    return {
-        "id": judged.query.id,
-        "sequence": judged.query.sequence,
-        "question": judged.query.question,
-        "answerable": judged.query.answerable,
-        "category": judged.query.category,
-        "slice": judged.query.slice,
-        "pair": judged.query.pair,
-        "score": decision["score"],
-        "threshold": decision["threshold"],
-        "member_scores": decision["member_scores"],
-        "gate_verdict": decision["gate_verdict"],
-        "verdict": decision["verdict"],
-        "reason": decision["reason"],
-        "goal": decision["goal"],
-        "goal_distance_m": None if goal is None else round(goal.distance_m, 4),
-        "goal_bearing_deg": _finite(goal.bearing_deg) if goal is not None else None,
-        "goal_success": _finite(judged.goal_success),
-        "evidence_stamp_ns": decision["evidence"][0]["stamp_ns"] if decision["evidence"] else None,
-        "evidence_region": decision["evidence"][0]["region"] if decision["evidence"] else None,
-        "evidence_right": judged.evidence_right,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def write_predictions(path: Path, judged: Sequence[Judged]) -> None:
-    """Write ``predictions.jsonl`` whole."""
-    from semflip_train.stores import write_whole
-
-    lines = (json.dumps(prediction(item), ensure_ascii=False, allow_nan=False) for item in judged)
-    write_whole(path, "".join(line + "\n" for line in lines))

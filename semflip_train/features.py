@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from semflip_core.agent import RefusalAgent
-from semflip_core.encoders import Encoder, Fingerprint, Retriever
+from semflip_core.encoders import Encoder, Fingerprint, JointEmbedding, Retriever
 from semflip_core.errors import MissingExtraError
 from semflip_core.memory import VideoMemory
 from semflip_core.questions import clean_question
@@ -35,11 +35,13 @@ class FeatureTable:
         x: ``(n, dim)`` float32.
         samples: one for each row.
         fingerprint: of the pipeline that made them.
+        relevance: ``(n,)`` best relevance over the frames; None where it was not kept.
     """
 
     x: Matrix
     samples: tuple[Sample, ...]
     fingerprint: Fingerprint
+    relevance: Matrix | None = None
 
     @property
     def y(self) -> NDArray[np.int64]:
@@ -55,7 +57,10 @@ class FeatureTable:
         """The rows whose sample passes."""
         chosen = [i for i, s in enumerate(self.samples) if keep(s)]
         return FeatureTable(
-            self.x[chosen], tuple(self.samples[i] for i in chosen), self.fingerprint
+            self.x[chosen],
+            tuple(self.samples[i] for i in chosen),
+            self.fingerprint,
+            None if self.relevance is None else self.relevance[chosen],
         )
 
     def data_hash(self) -> str:
@@ -104,30 +109,36 @@ class SampleEmbedder:
 
     def embed(
         self, samples: Sequence[Sample], progress: Callable[[int, int], None] | None = None
-    ) -> Matrix:
-        """``(samples, dim)`` embeddings; each is on disk before the next begins."""
+    ) -> tuple[Matrix, Matrix]:
+        """``(samples, dim)`` embeddings and ``(samples,)`` best relevances over the frames.
+
+        Each is on disk before the next begins.
+        """
         rows = []
         for done, sample in enumerate(samples, start=1):
             rows.append(self._row(sample))
             if progress is not None:
                 progress(done, len(samples))
-        return np.stack(rows) if rows else np.zeros((0, self._encoder.dimension), np.float32)
+        table = np.stack(rows) if rows else np.zeros((0, self._encoder.dimension + 1), np.float32)
+        return table[:, :-1], table[:, -1]
 
     def _row(self, sample: Sample) -> NDArray[np.float32]:
+        """The embedding, and the best relevance behind it."""
         question = clean_question(sample.question, DecisionSettings().max_question_chars)
         changed = json.dumps([(f.index, f.sha256) for f in sample.frames])
-        key = content_hash(self._key, self._content, changed, question)
+        key = content_hash("with relevance", self._key, self._content, changed, question)
         stored = self._cache.get(key)
         if stored is not None:
             return np.frombuffer(stored, np.float32)
-        vector = self._compute(sample, question).astype(np.float32)
-        self._cache.put(key, vector.tobytes())
+        joint = self._compute(sample, question)
+        row = np.append(joint.vector, joint.relevance.max()).astype(np.float32)
+        self._cache.put(key, row.tobytes())
         self.computed += 1
-        return vector
+        return row
 
-    def _compute(self, sample: Sample, question: str) -> NDArray[np.float32]:
+    def _compute(self, sample: Sample, question: str) -> JointEmbedding:
         if not sample.frames:
-            return self._plain.embed(question).joint.vector
+            return self._plain.embed(question).joint
         erased = {}
         for frame in sample.frames:
             data = (self._root / frame.file).read_bytes()
@@ -138,7 +149,7 @@ class SampleEmbedder:
                 )
             erased[frame.index] = data
         with self._frames.with_erased(erased) as memory:
-            return self._agent(memory).embed(question).joint.vector
+            return self._agent(memory).embed(question).joint
 
 
 def save_table(table: FeatureTable, folder: Path, shard_rows: int = 4096) -> None:
@@ -162,6 +173,8 @@ def save_table(table: FeatureTable, folder: Path, shard_rows: int = 4096) -> Non
         "kind": [s.kind for s in table.samples],
         "strategy": [s.strategy for s in table.samples],
     }
+    if table.relevance is not None:
+        columns["relevance"] = [float(value) for value in table.relevance]
     _write_parquet(folder / "index.parquet", columns, dict(table.fingerprint))
 
 
@@ -209,4 +222,6 @@ def load_table(folder: Path) -> FeatureTable:
         for name, row in zip(read["shard"].to_pylist(), read["row"].to_pylist(), strict=True)
     ]
     samples = tuple(Sample.model_validate_json(text) for text in read["sample"].to_pylist())
-    return FeatureTable(np.stack(rows), samples, json.loads(metadata))
+    kept = "relevance" in read.column_names
+    relevance = np.array(read["relevance"].to_pylist(), np.float32) if kept else None
+    return FeatureTable(np.stack(rows), samples, json.loads(metadata), relevance)

@@ -130,23 +130,60 @@ def aurc(labels: Labels, scores: Scores) -> float:
     return float((risk * np.diff(np.concatenate([[0.0], coverage]))).sum())
 
 
+@dataclass(frozen=True, slots=True)
+class PairOutcomes:
+    """What became of the pair that each question belongs to.
+
+    Args:
+        right: ``(n,)`` 1 where both sides of the question's pair are right, 0 where not, NaN
+            where it has no pair with both sides.
+        weight: ``(n,)`` one over the questions of its pair, so that each pair weighs the same.
+        pairs: how many have both sides.
+    """
+
+    right: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    pairs: int
+
+    def accuracy(self, rows: NDArray[np.int64] | None = None) -> float:
+        """Share of pairs right, over rows (repeated as drawn) or all; NaN without pairs."""
+        right, weight = self.right, self.weight
+        if rows is not None:
+            right, weight = right[rows], weight[rows]
+        known = np.isfinite(right)
+        if not known.any():
+            return float("nan")
+        return float((right[known] * weight[known]).sum() / weight[known].sum())
+
+
+def pair_outcomes(
+    labels: Labels, refused: NDArray[np.bool_], pairs: Sequence[str | None]
+) -> PairOutcomes:
+    """Judge pairs: the same question asked of a memory that supports it and of one that does not.
+
+    Accuracy is 0.25 for coin flips, 0 for always refusing and for a gate that reads only the words.
+    """
+    members: dict[str, list[int]] = {}
+    for row, name in enumerate(pairs):
+        if name is not None:
+            members.setdefault(name, []).append(row)
+    right = np.full(len(labels), np.nan)
+    weight = np.zeros(len(labels))
+    whole = 0
+    for rows in members.values():
+        if set(labels[rows].tolist()) == {0, 1}:
+            whole += 1
+            right[rows] = float((labels[rows].astype(bool) == refused[rows]).all())
+            weight[rows] = 1.0 / len(rows)
+    return PairOutcomes(right, weight, whole)
+
+
 def pair_accuracy(
     labels: Labels, refused: NDArray[np.bool_], pairs: Sequence[str | None]
 ) -> tuple[float, int]:
-    """Share of pairs with both members right, and how many pairs there are.
-
-    A pair is the same question asked of one memory that supports it and of one that does not:
-    0.25 for coin flips, 0 for always refusing and for a gate that reads only the words.
-    """
-    right: dict[str, dict[int, list[bool]]] = {}
-    for label, refusal, name in zip(labels.tolist(), refused.tolist(), pairs, strict=True):
-        if name is not None:
-            right.setdefault(name, {}).setdefault(label, []).append(bool(label) == refusal)
-    whole = [sides for sides in right.values() if set(sides) == {0, 1}]
-    if not whole:
-        return float("nan"), 0
-    good = sum(all(all(results) for results in sides.values()) for sides in whole)
-    return good / len(whole), len(whole)
+    """Share of pairs with both sides right, and how many pairs there are."""
+    outcomes = pair_outcomes(labels, refused, pairs)
+    return outcomes.accuracy(), outcomes.pairs
 
 
 def recall_by(

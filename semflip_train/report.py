@@ -5,35 +5,54 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from semflip_train import charts
-from semflip_train.metrics import Confusion, risk_coverage, roc_curve
-from semflip_train.pictures import jpeg, thumbnail
+from semflip_train.findings import findings
+from semflip_train.predictions import read_predictions
+from semflip_train.report_charts import category_bars, curves
+from semflip_train.report_examples import examples
 from semflip_train.run_directory import RunDirectory
 from semflip_train.stores import StoreError, write_whole
-from semflip_train.tables import as_html, as_latex, as_markdown
+from semflip_train.tables import (
+    as_html,
+    as_latex,
+    as_markdown,
+    dataset_rows,
+    parts,
+    reason_rows,
+    table_rows,
+)
 
-EXAMPLES = 4
-THUMBNAIL = 280
+Metrics = Mapping[str, Any]
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1120px; margin: 2em auto; padding: 0 1em;
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1180px; margin: 2em auto; padding: 0 1em;
   color: #222; }
 h1 { font-size: 1.6em; } h2 { margin-top: 2em; border-bottom: 1px solid #ddd; }
-table { border-collapse: collapse; font-size: 13px; } td, th { padding: 3px 9px; text-align: right;
-  border-bottom: 1px solid #eee; font-variant-numeric: tabular-nums; } th:first-child {
-  text-align: left; font-weight: 500; } thead th { border-bottom: 2px solid #999; }
-.charts { display: flex; flex-wrap: wrap; gap: 12px; } .chart { width: 360px; font-size: 10px;
-  fill: #333; } .chart .title { font-size: 12px; font-weight: 600; } .grid { stroke: #e8e8e8; }
-.examples { display: grid; gap: 14px;
-  grid-template-columns: repeat(auto-fill, minmax(280px, 1fr)); }
-.example { border: 1px solid #ddd; border-radius: 6px; padding: 8px; font-size: 13px; }
-.example img, .sheet { width: 100%; border-radius: 4px; } .right { border-left: 5px solid #009e73; }
-.wrong { border-left: 5px solid #d55e00; } .note { color: #555; max-width: 75ch; }
+h3 { margin: 1.4em 0 .4em; } p { margin: .4em 0; } .note { color: #555; max-width: 95ch; }
+table { border-collapse: collapse; font-size: 12.5px; margin: .4em 0 1em; }
+td, th { padding: 3px 8px; text-align: right; border-bottom: 1px solid #eee;
+  font-variant-numeric: tabular-nums; white-space: nowrap; } th:first-child { text-align: left;
+  font-weight: 500; white-space: normal; } thead th { border-bottom: 2px solid #999; }
+thead th:first-child { min-width: 9em; } tbody tr:first-child { background: #f1f6fa; }
+.below th, .below td { color: #666; font-size: 11.5px; } .below th:first-child {
+  padding-left: 1.8em; } td.missing { text-align: left; color: #888; font-style: italic; }
+.fits { background: #dff0e8; font-weight: 600; }
+.charts { display: flex; flex-wrap: wrap; gap: 12px; align-items: flex-start; }
+.chart { width: 372px; font-size: 10.5px; fill: #333; } .chart .title { font-size: 12.5px;
+  font-weight: 600; } .grid { stroke: #e8e8e8; }
+.findings { list-style: none; padding: 0; max-width: 110ch; } .findings li { padding: 2px 0 2px
+  1.7em; text-indent: -1.7em; } .findings b { display: inline-block; width: 1.7em;
+  text-indent: 0; } .yes b { color: #009e73; } .no b { color: #d55e00; } .open b { color: #888; }
+.examples { display: grid; gap: 12px; grid-template-columns: repeat(4, 1fr); }
+.example { border: 1px solid #ddd; border-top: 4px solid #009e73; border-radius: 4px; padding: 8px;
+  font-size: 13px; line-height: 1.35; } .example.wrong { border-top-color: #d55e00; }
+.example p { margin: 2px 0; } .small { color: #666; font-size: 11.5px; }
+.seen { position: relative; margin-bottom: 6px; } .seen img { width: 100%; display: block;
+  border-radius: 3px; } .seen i { position: absolute; border: 2px solid #fff;
+  outline: 2px solid #d55e00; box-sizing: border-box; } .right .seen i { outline-color: #009e73; }
+.sheet { max-width: 100%; } pre { font-size: 12px; white-space: pre-wrap; }
 """
 
 
@@ -47,23 +66,22 @@ def write_report(run: RunDirectory) -> Path:
     if not file.is_file():
         raise StoreError(f"{file}: not there; evaluate the run first: semflip run")
     metrics = json.loads(file.read_text(encoding="utf-8"))
-    lines = (run.evaluation / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    predictions = [json.loads(line) for line in lines]
+    predictions = read_predictions(run.evaluation / "predictions.jsonl")
     write_whole(run.root / "results.md", as_markdown(metrics))
     write_whole(run.root / "results.tex", as_latex(metrics))
     body = "".join(
         [
             _head(run, metrics),
-            "<h2>Results</h2>",
-            "<p class=note>Positive class: unanswerable. Gate verdict (score against threshold) "
-            "for all columns; brackets are bootstrap intervals over sequences joined by pairs, or "
-            f"over pairs where there are fewer than five ({_groups(metrics)}).</p>",
-            as_html(metrics),
+            _findings(metrics),
+            _results(metrics),
             _final(metrics),
-            f"<h2>Curves</h2><div class=charts>{_charts(metrics, predictions)}</div>",
-            "<h2>Examples</h2>",
-            _examples(run, predictions),
-            _synthesis(run),
+            f"<h2>Curves</h2><div class=charts>{curves(metrics, predictions)}</div>",
+            _categories(metrics),
+            _calibration(run, metrics),
+            "<h2>Examples</h2><p class=note>The frame that the decision rests on, or would have "
+            "rested on, with the region that matches best.</p>",
+            examples(predictions, run.memories),
+            _synthesis(run, metrics),
             _manifest(run),
         ]
     )
@@ -77,192 +95,183 @@ def write_report(run: RunDirectory) -> Path:
     return target
 
 
-def _groups(metrics: Mapping[str, Any]) -> str:
-    count = metrics["counts"]["resampled_groups"]
-    return f"{count} groups here"
-
-
-def _head(run: RunDirectory, metrics: Mapping[str, Any]) -> str:
+def _head(run: RunDirectory, metrics: Metrics) -> str:
     s, counts = run.settings, metrics["counts"]
+    judged = ", ".join(s.evaluation.datasets) or s.dataset
+    made = sum(n for name, n in metrics["training"].items() if name.startswith(("qflip", "vflip")))
     return (
-        f"<p class=note>Encoder <b>{html.escape(s.encoder)}</b> on "
-        f"<b>{html.escape(s.dataset)}</b>: "
-        f"{counts['answerable']} answerable and {counts['unanswerable']} unanswerable test "
-        f"questions, {counts['pairs']} pairs. Trained on answerable questions only; refusals were "
-        f"synthesised (Q-Flip: {html.escape(', '.join(s.synthesis.strategies))}; V-Flip: "
-        f"{html.escape(s.synthesis.inpainter) if s.synthesis.vflip else 'off'}).</p>"
-        f"<p class=note>{html.escape(metrics['gate']['calibration'])}</p>"
+        f"<p class=note>Encoder <b>{html.escape(s.encoder)}</b> (frozen), tested on "
+        f"<b>{html.escape(judged)}</b>: {counts['answerable']} answerable and "
+        f"{counts['unanswerable']} unanswerable questions, {counts['pairs']} pairs. The gate "
+        f"learned from {metrics['training'].get('answerable', 0)} answerable pairs of "
+        f"{html.escape(s.dataset)} and {made} unanswerable ones synthesised from them (Q-Flip: "
+        f"{html.escape(', '.join(s.synthesis.strategies).replace('_', ' '))}; V-Flip: "
+        f"{html.escape(s.synthesis.inpainter) if s.synthesis.vflip else 'off'}); it never saw a "
+        "real refusal.</p>"
     )
 
 
-def _final(metrics: Mapping[str, Any]) -> str:
+def _findings(metrics: Metrics) -> str:
+    marks = {True: ("yes", "✓"), False: ("no", "✗"), None: ("open", "?")}
+    items = "".join(
+        f"<li class={marks[f.holds][0]}><b>{marks[f.holds][1]}</b>{html.escape(f.text)}</li>"
+        for f in findings(metrics)
+    )
+    return (
+        "<h2>What the numbers carry</h2><p class=note>✓ the 95 % interval carries the sentence, "
+        f"✗ it does not, ? there is none.</p><ul class=findings>{items}</ul>"
+        if items
+        else ""
+    )
+
+
+def _results(metrics: Metrics) -> str:
+    blocks = [
+        "<h2>Results</h2><p class=note>Positive class: unanswerable. All columns judge the gate's "
+        "verdict (score against threshold). Brackets: 95 % bootstrap intervals over sequences "
+        "joined by pairs, or over pairs and single questions where there are fewer than five "
+        "such groups. Pairs: the same words asked of two memories, both right (coin flips: 0.25, "
+        "words alone: 0). Last column: AUROC of the gate minus that of the row, on the same "
+        "draws.</p>"
+    ]
+    for part in parts(metrics):
+        c = part.metrics["counts"]
+        blocks.append(
+            f"<h3>{html.escape(part.title[:1].upper() + part.title[1:])}</h3><p class=note>"
+            f"{c['answerable']} answerable, {c['unanswerable']} unanswerable, {c['pairs']} pairs, "
+            f"{c['resampled_groups']} groups resampled</p>{as_html(table_rows(part.metrics))}"
+        )
+    if rows := dataset_rows(metrics):
+        names = ", ".join(metrics["datasets"])
+        blocks.append(
+            f"<h3>Mean ± standard deviation over {len(metrics['datasets'])} datasets</h3>"
+            f"<p class=note>{html.escape(names)}</p>{as_html(rows)}"
+        )
+    return "".join(blocks)
+
+
+def _final(metrics: Metrics) -> str:
+    names = (
+        "goal_success", "evidence_accuracy", "end_to_end", "verdict_recall", "verdict_specificity",
+    )  # fmt: skip
+    slices: Mapping[str, Metrics] = metrics["slices"] or {}
+    shown = slices if len(slices) > 1 else {"all questions": metrics}
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
     rows = "".join(
-        f"<tr><th>{key.replace('_', ' ')}</th><td>{_number(metrics.get(key))}</td></tr>"
-        for key in (
-            "goal_success",
-            "evidence_accuracy",
-            "end_to_end",
-            "verdict_recall",
-            "verdict_specificity",
-            "aurc",
-        )
+        f"<tr><th>{html.escape(title)}</th>"
+        + "".join(f"<td>{_with_interval(part, name)}</td>" for name in names)
+        + "</tr>"
+        for title, part in shown.items()
     )
     return (
-        "<h2>Final verdict</h2><p class=note>After all checks of the robot's agent: a goal within "
-        "2 m of a place from which the referent was visible and turned towards it; evidence is "
-        f"right if its frame shows the referent.</p><table>{rows}</table>"
+        "<h2>Final verdict</h2><p class=note>After all checks of the robot's agent. Goal success: "
+        "within 2 m of a place from which the referent was visible, and turned towards it within "
+        "45°. Evidence: its frame shows the referent. End to end: a refusal where it is due, else "
+        "a goal that succeeds. Without labelled places: -.</p>"
+        f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def _number(value: Any) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def _with_interval(part: Metrics, name: str) -> str:
+    if part.get(name) is None:
+        return "-"
+    low, high = part["intervals"].get(name, (None, None))
+    return f"{part[name]:.3f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
 
 
-def _charts(metrics: Mapping[str, Any], predictions: Sequence[Mapping[str, Any]]) -> str:
-    labels = np.array([int(not p["answerable"]) for p in predictions])
-    scores = np.array([1.0 if p["score"] is None else p["score"] for p in predictions])
-    tau = float(metrics["gate"]["tau"])
-    coverage, risk = risk_coverage(labels, scores)
-    grid = np.linspace(0.0, 1.0, 101)
-    sweep = [Confusion.of(labels, scores > t) for t in grid]
-    categories = {
-        name: (values["recall"], f"(n = {int(values['count'])})")
-        for name, values in metrics["per_category"].items()
-        if values["recall"] is not None
-    }
-    c = metrics["confusion"]
-    share = max(1, c["tp"] + c["fn"]), max(1, c["tn"] + c["fp"])
-    confusion = {
-        "refused, right": (c["tp"] / share[0], f"({c['tp']})"),
-        "answered, wrong": (c["fn"] / share[0], f"({c['fn']})"),
-        "answered, right": (c["tn"] / share[1], f"({c['tn']})"),
-        "refused, wrong": (c["fp"] / share[1], f"({c['fp']})"),
-    }
-    return "".join(
-        [
-            charts.lines(
-                "ROC",
-                "answerable refused",
-                "unanswerable refused",
-                {
-                    f"gate {_number(metrics['auroc'])}": roc_curve(labels, scores),
-                    "chance": ([0.0, 1.0], [0.0, 1.0]),
-                },
-            ),
-            charts.lines(
-                "Risk against coverage",
-                "share answered",
-                "of these unanswerable",
-                {f"AURC {_number(metrics['aurc'])}": (coverage, risk)},
-            ),
-            charts.histogram(
-                "Scores",
-                "P(unanswerable)",
-                {
-                    "answerable": scores[labels == 0].tolist(),
-                    "unanswerable": scores[labels == 1].tolist(),
-                },
-                marker=tau,
-            ),
-            charts.lines(
-                "Threshold",
-                "threshold",
-                "",
-                {
-                    "balanced accuracy": (grid, _filled([s.balanced_accuracy for s in sweep])),
-                    "recall": (grid, _filled([s.recall for s in sweep])),
-                    "specificity": (grid, _filled([s.specificity for s in sweep])),
-                },
-                marker=tau,
-            ),
-            charts.bars("Recall by category", categories),
-            charts.bars("Confusion (share of its class)", confusion),
-        ]
-    )
-
-
-def _filled(values: Sequence[float]) -> list[float]:
-    return [0.0 if value != value else value for value in values]
-
-
-def _examples(run: RunDirectory, predictions: Sequence[Mapping[str, Any]]) -> str:
-    groups: dict[str, Callable[[Mapping[str, Any]], bool]] = {
-        "Answered, rightly": lambda p: p["answerable"] and p["verdict"] == "answer",
-        "Refused, rightly": lambda p: not p["answerable"] and p["verdict"] != "answer",
-        "Answered though unanswerable": lambda p: not p["answerable"] and p["verdict"] == "answer",
-        "Refused though answerable": lambda p: p["answerable"] and p["verdict"] != "answer",
-    }
-    parts = []
-    for number, (title, belongs) in enumerate(groups.items()):
-        found = [p for p in predictions if belongs(p)]
-        step = max(1, len(found) // EXAMPLES)
-        shown = "".join(
-            _example(run, p, "right" if number < 2 else "wrong") for p in found[::step][:EXAMPLES]
+def _categories(metrics: Metrics) -> str:
+    rows = reason_rows(metrics)
+    table = ""
+    if rows:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
+        body = "".join(
+            "<tr>"
+            + f"<th>{html.escape(row[0].replace('_', ' '))}</th>"
+            + "".join(_reason_cell(cell) for cell in row[1:])
+            + "</tr>"
+            for row in rows[1:]
         )
-        parts.append(f"<h3>{title} ({len(found)})</h3><div class=examples>{shown}</div>")
-    return "".join(parts)
+        confusion = metrics["reason_confusion"]
+        accuracy = confusion["accuracy"]
+        table = (
+            "<h3>Reasons</h3><p class=note>What the reason head says (across) of each unanswerable "
+            "question by its category (down), whether it was refused or not; marked: the reason "
+            f"that fits. Right in {'-' if accuracy is None else f'{accuracy:.2f}'} of "
+            f"{confusion['count']}. The reason never influences the verdict.</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+    return f"<h2>Categories</h2><div class=charts>{category_bars(metrics)}</div>{table}"
 
 
-def _example(run: RunDirectory, p: Mapping[str, Any], kind: str) -> str:
-    picture = _evidence(run, p)
-    image = f'<img alt="evidence" src="data:image/jpeg;base64,{picture}">' if picture else ""
-    goal = ""
-    if p["goal"]:
-        x, y, _ = p["goal"]["position"]
-        goal = f"goal {x:.2f}, {y:.2f}"
-        if p["goal_distance_m"] is not None:
-            goal += f", {p['goal_distance_m']:.2f} m from a true view"
-    outcome = goal or f"I do not know: {p['reason']}"
-    score = "-" if p["score"] is None else f"{p['score']:.3f}"
+def _reason_cell(cell: str) -> str:
+    if cell.startswith("["):
+        return f"<td class=fits>{cell.strip('[]')}</td>"
+    return f"<td>{'·' if cell == '0' else html.escape(cell)}</td>"
+
+
+def _calibration(run: RunDirectory, metrics: Metrics) -> str:
+    file = run.root / "calibration.json"
+    text = f"<h2>Threshold</h2><p class=note>{html.escape(metrics['gate']['calibration'])}</p>"
+    if not file.is_file():
+        return text
+    made = json.loads(file.read_text(encoding="utf-8"))
+    rows = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{values['answered']:.3f}</td>"
+        f"<td>{values['count']}</td></tr>"
+        for name, values in made["answered_by_sequence"].items()
+    )
     return (
-        f'<div class="example {kind}">{image}<b>{html.escape(p["question"])}</b><br>'
-        f"{html.escape(outcome)}<br>score {score}; "
-        f"{html.escape(p['category'] or 'answerable')}; {html.escape(p['sequence'])}</div>"
+        f"{text}<p class=note>Temperature {made['temperature']:.3f}, fitted before and on other "
+        "source questions. Share of synthesised unanswerable questions that are answered, by "
+        f"calibration sequence ({html.escape(made['spread'])}):</p><table><thead><tr>"
+        "<th>sequence</th><th>answered</th><th>of</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
     )
 
 
-def _evidence(run: RunDirectory, p: Mapping[str, Any]) -> str:
-    import cv2
-
-    from semflip_core.memory import VideoMemory
-
-    files = sorted(run.memories.glob(f"{p['sequence']}-*.ready"))
-    if p["evidence_stamp_ns"] is None or not files:
-        return ""
-    with VideoMemory(files[-1].with_suffix(".sqlite"), read_only=True) as memory:
-        ids = [r.id for r in memory.records() if r.stamp_ns == p["evidence_stamp_ns"]]
-        if not ids:
-            return ""
-        rgb = thumbnail(memory.picture(ids[0]), THUMBNAIL).copy()
-    if p["evidence_region"]:
-        height, width = rgb.shape[:2]
-        x0, y0, x1, y1 = p["evidence_region"]
-        corner, opposite = (
-            (round(x0 * width), round(y0 * height)),
-            (round(x1 * width), round(y1 * height)),
-        )
-        cv2.rectangle(rgb, corner, opposite, (0, 158, 115), 2)
-    return base64.b64encode(jpeg(rgb, 75)).decode()
-
-
-def _synthesis(run: RunDirectory) -> str:
+def _synthesis(run: RunDirectory, metrics: Metrics) -> str:
     counts_file = run.synth / "counts.json"
     if not counts_file.is_file():
         return ""
     counts = json.loads(counts_file.read_text(encoding="utf-8"))
-    rows = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{count}</td></tr>" for name, count in counts.items()
-    )
     sheet_file = run.synth / "contact_sheet.jpg"
     sheet = ""
     if sheet_file.is_file():
         data = base64.b64encode(sheet_file.read_bytes()).decode()
-        sheet = f'<img class=sheet alt="erased frames" src="data:image/jpeg;base64,{data}">'
+        sheet = (
+            "<p class=note>Erased frames: before, mask, after.</p>"
+            f'<img class=sheet alt="erased frames" src="data:image/jpeg;base64,{data}">'
+        )
     return (
-        "<h2>Synthesis</h2><p class=note>Every rewrite and erasure was checked before use; "
-        "rejections by reason. Below: before, mask, after.</p>"
-        f"<details><summary>counts</summary><table>{rows}</table></details>{sheet}"
+        "<h2>Synthesis</h2><p class=note>Every rewrite and erasure was checked before use.</p>"
+        f"{_counts('training pairs by kind', metrics['training'])}"
+        f"{_counts('made and rejected, by reason', counts)}{_sham(metrics)}{sheet}"
     )
+
+
+def _sham(metrics: Metrics) -> str:
+    sham = metrics["sham"]
+    if not sham:
+        return ""
+    return (
+        "<p class=note>Shams: an object that the question does not mention is erased with the same "
+        f"operator. AUROC of {sham['shams']} shams against {sham['clean']} clean answerable pairs "
+        f"of the {sham['split']} sequences: <b>{_number(sham['auroc'])}</b>; against the clean "
+        f"pair of the same question the sham scores higher in {_number(sham['paired'])}. 0.5 in "
+        "both: erasing leaves no trace that the gate reads.</p>"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _counts(title: str, counts: Mapping[str, int]) -> str:
+    rows: Sequence[str] = [
+        f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td>{count}</td></tr>"
+        for name, count in counts.items()
+    ]
+    return f"<details><summary>{title}</summary><table>{''.join(rows)}</table></details>"
 
 
 def _manifest(run: RunDirectory) -> str:

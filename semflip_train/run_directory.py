@@ -25,6 +25,7 @@ from semflip_core.settings import (
     read_settings,
     read_settings_file,
 )
+from semflip_train.baselines.prompting import PromptingSettings
 from semflip_train.calibration import CalibrationSettings
 from semflip_train.dataset import Dataset, load_dataset
 from semflip_train.stores import StoreError, json_hash, write_json
@@ -44,6 +45,16 @@ class EvaluationSettings(Settings):
     baselines: bool = Field(default=True, description="Also controls and baselines.")
     single_frame: bool = Field(
         default=True, description="Also a gate on the best single frame, as a control."
+    )
+    prompting: PromptingSettings | None = Field(
+        default=None, description="Also a model that is asked in words; None: not run."
+    )
+    words_alone: tuple[str, ...] = Field(
+        default=("unavailable", "subjective", "needs action", "false premise", "ambiguous"),
+        description="Categories that words alone can decide; reported apart.",
+    )
+    datasets: tuple[str, ...] = Field(
+        default=(), description="Datasets whose test split is judged; none: the experiment's own."
     )
 
 

@@ -118,22 +118,22 @@ COLUMNS = {
 
 
 def print_metrics(metrics: Mapping[str, Any]) -> None:
-    """The gate, its slices, controls and baselines in one table."""
+    """Every table of results: the gate, its seeds, controls and baselines."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="positive class: unanswerable")
-    table.add_column("")
-    for title in COLUMNS.values():
-        table.add_column(title, justify="right")
-    rows = {"gate": metrics}
-    rows |= {f"gate, {name}": values for name, values in metrics.get("slices", {}).items()}
-    rows |= metrics.get("controls", {})
-    for name, values in rows.items():
-        cells = [values.get(key) for key in COLUMNS]
-        table.add_row(name, *(_cell(value) for value in cells))
+    from semflip_train.tables import TITLES, tables_of
+
     console = Console()
-    console.print(table)
+    for title, rows in tables_of(metrics):
+        table = Table(title=f"{title}; positive: unanswerable")
+        table.add_column("")
+        for name in TITLES:
+            table.add_column(name, justify="right")
+        for row in rows:
+            cells = row.cells or (f"not run: {row.not_run}",)
+            table.add_row(("… " if row.below else "") + row.name, *cells)
+        console.print(table)
     for key in ("goal_success", "evidence_accuracy", "end_to_end"):
         console.print(f"{key.replace('_', ' ')}: {_cell(metrics.get(key))}")
 

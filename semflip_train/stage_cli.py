@@ -101,7 +101,7 @@ def evaluate(
     cache: Annotated[Path | None, typer.Option(help="Folder for memories and caches.")] = None,
 ) -> None:
     """Ask every question of a split with the robot's agent, and judge the decisions."""
-    from semflip_train.pipeline import evaluate_stage
+    from semflip_train.evaluate import evaluate_stage
     from semflip_train.shown import print_metrics, steps
 
     settings = (

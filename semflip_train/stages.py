@@ -134,8 +134,9 @@ def features_unit(root: str, sequence: str, progress: Progress | None = None) ->
                 retriever=opened.retriever,
                 recall=recall,
             )
-            rows = embedder.embed(samples, _step(progress, f"{name} features"))
+            x, relevance = embedder.embed(samples, _step(progress, f"{name} features"))
             fingerprint = dict(embedder.fingerprint)
+            rows = {"x": x, "relevance": relevance}
             _save_rows(run.features / f"{name}.safetensors", rows, fingerprint)
             computed += embedder.computed
         return {
@@ -146,18 +147,20 @@ def features_unit(root: str, sequence: str, progress: Progress | None = None) ->
         }
 
 
-def _save_rows(path: Path, rows: Any, fingerprint: dict[str, Any]) -> None:
+def _save_rows(path: Path, rows: dict[str, Any], fingerprint: dict[str, Any]) -> None:
     from safetensors.numpy import save
 
     metadata = {"fingerprint": json.dumps(fingerprint, sort_keys=True)}
-    write_whole(path, bytes(save({"x": np.ascontiguousarray(rows)}, metadata=metadata)))
+    tensors = {name: np.ascontiguousarray(value) for name, value in rows.items()}
+    write_whole(path, bytes(save(tensors, metadata=metadata)))
 
 
-def _load_rows(path: Path) -> tuple[Any, dict[str, Any]]:
+def _load_rows(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as opened:
-        return opened.get_tensor("x"), json.loads(opened.metadata()["fingerprint"])
+        fingerprint = json.loads(opened.metadata()["fingerprint"])
+        return opened.get_tensor("x"), opened.get_tensor("relevance"), fingerprint
 
 
 def synthesise(run: RunDirectory, engine: Engine, progress: Progress | None = None) -> Counter[str]:
@@ -199,13 +202,14 @@ def embed(run: RunDirectory, engine: Engine, progress: Progress | None = None) -
 
 
 def _table(run: RunDirectory, sequences: Sequence[str], ending: str) -> FeatureTable:
-    rows, samples = [], list[Sample]()
+    rows, best, samples = [], [], list[Sample]()
     fingerprint: dict[str, Any] = {}
     for sequence in sequences:
-        x, fingerprint = _load_rows(run.features / f"{sequence}{ending}.safetensors")
+        x, relevance, fingerprint = _load_rows(run.features / f"{sequence}{ending}.safetensors")
         rows.append(x)
+        best.append(relevance)
         samples += read_samples(run.synth / f"{sequence}.jsonl")
-    return FeatureTable(np.concatenate(rows), tuple(samples), fingerprint)
+    return FeatureTable(np.concatenate(rows), tuple(samples), fingerprint, np.concatenate(best))
 
 
 def _sums(results: Sequence[dict[str, Any]], *names: str) -> dict[str, int]:

@@ -10,19 +10,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol
 
-from semflip_core.checkpoints import find_folder, load_model, load_text_model, require
-from semflip_core.errors import AssetError, ConfigError
+from pydantic import Field, field_validator
+
+from semflip_core.errors import ConfigError
 from semflip_core.frames import Picture
+from semflip_core.settings import Settings
+from semflip_train.stores import BlobStore, json_hash
 
 MODES = ("coarse", "fine", "chain_of_thought", "tool")
 CATEGORIES = ("absent", "ambiguous", "false premise", "unavailable", "subjective", "needs action")
-_TASK = 'A robot drove through a place and took these pictures. Somebody asks it: "{question}"\n'
+_TASK = (
+    "A robot drove through a place and took these pictures, numbered in the order of time. "
+    'Somebody asks it: "{question}"\n'
+)
+REMINDER = "\nReply in exactly the form asked for."
 PROMPTS = {
-    "coarse": _TASK + "Do the pictures show what is needed to answer, that is, where to drive to? "
+    "coarse": _TASK + "Do the pictures show what is needed to answer? "
     "Reply with one word: yes or no.",
     "fine": _TASK
     + "If the pictures show what is needed to answer, reply: answerable. Otherwise reply with the "
@@ -49,12 +55,14 @@ class Reply:
 def prompt(mode: str, question: str) -> str:
     """The words that are put to the model.
 
+    The question stands on one line, and control tokens typed into it are broken up.
+
     Raises:
         ConfigError: the mode is unknown.
     """
     if mode not in PROMPTS:
         raise ConfigError(f"unknown prompting mode '{mode}'; known: {', '.join(MODES)}")
-    return PROMPTS[mode].format(question=" ".join(question.split()))
+    return PROMPTS[mode].format(question=" ".join(question.split()).replace("<|", "< |"))
 
 
 def parse(mode: str, text: str) -> Reply:
@@ -89,12 +97,16 @@ def _verdict(text: str) -> tuple[bool, str | None] | None:
 
 
 def _tool(text: str) -> tuple[bool, str | None] | None:
+    """A line of JSON as asked for, or a model's own ``<tool_call>`` with name and arguments."""
+    bare = re.sub(r"^<tool_call>(.*)</tool_call>$", r"\1", text, flags=re.DOTALL)
     try:
-        call = json.loads(text.strip("`").removeprefix("json").strip())
+        call = json.loads(bare.strip().strip("`").removeprefix("json").strip())
     except (json.JSONDecodeError, RecursionError):
         return None
     if not isinstance(call, dict):
         return None
+    if isinstance(call.get("arguments"), dict):
+        call = {"tool": call.get("name"), **call["arguments"]}
     if call.get("tool") == "drive_to" and isinstance(call.get("target"), str):
         return False, None
     if call.get("tool") == "abstain":
@@ -103,74 +115,44 @@ def _tool(text: str) -> tuple[bool, str | None] | None:
     return None
 
 
+class PromptingSettings(Settings):
+    """The model that is asked in words, and how."""
+
+    model: str = Field(min_length=1, description="Directory, or hub id in the local cache.")
+    sees: Literal["pictures", "words"] = Field(
+        default="pictures", description="words: a language model that gets the question alone."
+    )
+    modes: tuple[str, ...] = Field(default=MODES, min_length=1)
+    frames: int = Field(default=8, ge=1, description="Most pictures; those of best relevance.")
+    device: str = "cpu"
+    max_tokens: int = Field(default=256, ge=1)
+    retries: int = Field(default=1, ge=0, description="For a reply that cannot be read.")
+
+    @field_validator("modes")
+    @classmethod
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for mode in value:
+            if mode not in MODES:
+                raise ValueError(f"unknown mode '{mode}'; known: {', '.join(MODES)}")
+        return value
+
+
+def row_name(mode: str, sees: str = "pictures") -> str:
+    """What the table calls a mode."""
+    name = f"prompting, {mode.replace('_', ' ')}"
+    return name if sees == "pictures" else f"{name} (words alone)"
+
+
 class Talker(Protocol):
-    """Answers a prompt about pictures."""
+    """Answers a prompt about pictures.
+
+    ``identity`` tells one model from another: the hash of its weights.
+    """
+
+    identity: str
 
     def reply(self, text: str, pictures: Sequence[Picture]) -> str:
         """The model's words; greedy."""
-
-
-class ChatModel:
-    """A language model of transformers; it reads no pictures: the blind control of prompting.
-
-    Args:
-        model: directory or hub id; hub ids are read from the local cache only.
-    """
-
-    def __init__(self, model: str | Path, device: str = "cpu", max_tokens: int = 256) -> None:
-        require(("torch", "transformers"), "train", "prompting baselines")
-        from transformers import AutoModelForCausalLM
-
-        self._device, self._max_tokens = device, max_tokens
-        loaded = load_text_model(AutoModelForCausalLM, str(model))
-        self._tokenizer = loaded.tokenizer
-        self._model = loaded.model.to(device)
-
-    def reply(self, text: str, pictures: Sequence[Picture]) -> str:
-        """See :class:`Talker`; pictures are left out."""
-        rendered = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-        )
-        inputs = self._tokenizer(rendered, return_tensors="pt", add_special_tokens=False)
-        output = self._model.generate(
-            **inputs.to(self._device),
-            max_new_tokens=self._max_tokens,
-            do_sample=False,
-            pad_token_id=self._tokenizer.eos_token_id,
-        )
-        new = output[0, inputs["input_ids"].shape[1] :]
-        return str(self._tokenizer.decode(new, skip_special_tokens=True))
-
-
-class VisionChatModel:
-    """A vision-language model of transformers (Qwen2.5-VL and others with a chat template)."""
-
-    def __init__(self, model: str | Path, device: str = "cpu", max_tokens: int = 256) -> None:
-        require(("torch", "transformers"), "train", "prompting baselines")
-        from transformers import AutoModelForImageTextToText, AutoProcessor
-
-        folder = find_folder(str(model))
-        processor_class: Any = AutoProcessor
-        self._device, self._max_tokens = device, max_tokens
-        try:
-            self._processor: Any = processor_class.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise AssetError(f"{folder}: the processor cannot be loaded: {error}") from error
-        self._model = load_model(AutoModelForImageTextToText, folder).to(device)
-
-    def reply(self, text: str, pictures: Sequence[Picture]) -> str:
-        """See :class:`Talker`."""
-        content: list[dict[str, Any]] = [{"type": "image"} for _ in pictures]
-        content.append({"type": "text", "text": text})
-        rendered = self._processor.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
-        inputs = self._processor(
-            text=[rendered], images=list(pictures) or None, return_tensors="pt"
-        ).to(self._device)
-        output = self._model.generate(**inputs, max_new_tokens=self._max_tokens, do_sample=False)
-        new = output[:, inputs["input_ids"].shape[1] :]
-        return str(self._processor.batch_decode(new, skip_special_tokens=True)[0])
 
 
 class PromptingBaseline:
@@ -183,16 +165,54 @@ class PromptingBaseline:
 
     def __init__(self, talker: Talker, mode: str, retries: int = 1) -> None:
         prompt(mode, "")
-        self.name = f"prompting, {mode.replace('_', ' ')}"
         self._talker, self._mode, self._retries = talker, mode, retries
 
     def ask(self, question: str, pictures: Sequence[Picture]) -> Reply:
-        """One question about these pictures."""
+        """One question about these pictures, in order of time."""
         text = prompt(self._mode, question)
         reply = parse(self._mode, self._talker.reply(text, pictures))
         for _ in range(self._retries):
             if reply.parsed:
                 break
-            reminder = text + "\nReply in exactly the form asked for."
-            reply = parse(self._mode, self._talker.reply(reminder, pictures))
+            reply = parse(self._mode, self._talker.reply(text + REMINDER, pictures))
         return reply
+
+
+class Prompter:
+    """Asks one model in all modes, and keeps what it said.
+
+    Args:
+        talker: the model.
+        cache: replies by content, so that a run that was killed goes on.
+    """
+
+    def __init__(self, settings: PromptingSettings, talker: Talker, cache: BlobStore) -> None:
+        self.settings = settings
+        self._talker = talker
+        self._cache = cache
+        self.asked_now = 0
+
+    def ask(
+        self, question: str, seen: str, load: Callable[[], Sequence[Picture]]
+    ) -> dict[str, Reply]:
+        """Replies by mode.
+
+        Args:
+            seen: identifies the pictures; part of the cache's key.
+            load: the pictures in order of time; called at most once.
+        """
+        replies: dict[str, Reply] = {}
+        pictures: Sequence[Picture] | None = None
+        how = self.settings.model_dump(mode="json", exclude={"modes", "device"})
+        for mode in self.settings.modes:
+            key = json_hash([how, self._talker.identity, prompt(mode, question), REMINDER, seen])
+            stored = self._cache.get(key)
+            if stored is None:
+                if pictures is None:
+                    pictures = load() if self.settings.sees == "pictures" else ()
+                baseline = PromptingBaseline(self._talker, mode, self.settings.retries)
+                stored = json.dumps(asdict(baseline.ask(question, pictures))).encode()
+                self._cache.put(key, stored)
+                self.asked_now += 1
+            replies[mode] = Reply(**json.loads(stored))
+        return replies

@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from semflip_core.errors import AssetError
-from semflip_train.baselines.prompting import ChatModel, PromptingBaseline
 from semflip_train.synthesis.detect import View, strongest
 from semflip_train.synthesis.grounding_dino import GroundingDino
 from semflip_train.synthesis.inpaint import load_inpainter
@@ -155,13 +154,6 @@ def test_missing_models_name_the_setting(tmp_path):
     (tmp_path / "broken.pt").write_bytes(b"not a module")
     with pytest.raises(AssetError, match="not a TorchScript module"):
         load_inpainter("lama", model=tmp_path / "broken.pt")
-
-
-def test_chat_models_answer_prompting_baselines(chat):
-    reply = PromptingBaseline(ChatModel(chat, max_tokens=4), "coarse").ask("Where?", [])
-    assert isinstance(reply.text, str)
-    assert not reply.parsed  # random words are no verdict, and do not refuse
-    assert not reply.refused
 
 
 def test_grounding_dino_is_asked_in_lower_case_with_a_dot(dino):

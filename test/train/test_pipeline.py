@@ -19,7 +19,8 @@ from semflip_core.errors import ConfigError, DatasetError
 from semflip_core.gate import Gate
 from semflip_train.engines import LocalEngine
 from semflip_train.features import load_table
-from semflip_train.pipeline import evaluate_stage, run_experiment
+from semflip_train.evaluate import evaluate_stage
+from semflip_train.pipeline import run_experiment
 from semflip_train.run_directory import ExperimentSettings, RunDirectory, read_experiment
 from semflip_train.stores import StoreError
 from semflip_train.synthesis.samples import read_samples
