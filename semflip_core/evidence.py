@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from semflip_core.decision import Decision, Evidence, Verdict
-from semflip_core.errors import ImageError, MissingExtraError
+from semflip_core.errors import MissingExtraError
 from semflip_core.frames import Picture
+from semflip_core.images import jpeg
 from semflip_core.memory import VideoMemory
 
 #: RGB of the box and the strip under the picture, by verdict (Okabe and Ito's colour-blind-safe
@@ -99,12 +100,4 @@ def evidence_jpeg(memory: VideoMemory, decision: Decision) -> bytes | None:
         picture = memory.picture(best.keyframe_id)
     except KeyError:
         return None
-    import cv2
-
-    drawn = draw_evidence(picture, best, decision)
-    done, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(drawn, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
-    )
-    if not done:
-        raise ImageError("encode", f"evidence picture of keyframe {best.keyframe_id}: no JPEG")
-    return bytes(data)
+    return jpeg(draw_evidence(picture, best, decision), JPEG_QUALITY)

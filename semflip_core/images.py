@@ -122,14 +122,23 @@ def store_raw(rgb: Picture, settings: KeyframeSettings) -> StoredPicture:
     if scale < 1.0:
         width, height = (max(MIN_SIDE_PX, round(side * scale)) for side in (width, height))
         rgb = cv2.resize(rgb, (width, height), interpolation=cv2.INTER_AREA)
+    return StoredPicture(jpeg(rgb, settings.jpeg_quality), width, height)
+
+
+def jpeg(rgb: Picture, quality: int = 85) -> bytes:
+    """An RGB picture ``(height, width, 3)`` as a JPEG file.
+
+    Raises:
+        ImageError: it cannot be compressed.
+        MissingExtraError: OpenCV is not installed.
+    """
+    cv2 = _opencv()
     written, data = cv2.imencode(
-        ".jpg",
-        cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR),
-        [cv2.IMWRITE_JPEG_QUALITY, settings.jpeg_quality],
+        ".jpg", cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
     )
     if not written:
-        raise ImageError("damaged", f"OpenCV could not compress a {width} x {height} picture")
-    return StoredPicture(data.tobytes(), width, height)
+        raise ImageError("damaged", f"OpenCV could not compress a picture of shape {rgb.shape}")
+    return bytes(data.tobytes())
 
 
 def store_compressed(data: bytes, settings: KeyframeSettings) -> StoredPicture:

@@ -1,26 +1,14 @@
-"""Pictures for people: thumbnails and masks for contact sheets and reports."""
+"""Thumbnails for contact sheets and reports, and masks as files."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from semflip_core.errors import MissingExtraError
 from semflip_core.frames import Picture
+from semflip_core.images import jpeg
 
-
-def jpeg(rgb: Picture, quality: int = 85) -> bytes:
-    """Encode an RGB picture as JPEG."""
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingExtraError("cv2", "cpu", "writing pictures") from error
-    done, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
-    )
-    if not done:
-        raise ValueError(f"OpenCV could not encode a picture of shape {rgb.shape}")
-    return bytes(data.tobytes())
+__all__ = ["jpeg", "mask_png", "thumbnail"]
 
 
 def thumbnail(rgb: Picture, width: int) -> Picture:

@@ -141,13 +141,17 @@ def test_features_do_not_depend_on_what_came_before(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("size", [(48, 64), (480, 640), (90, 200), (200, 90), (161, 333)])
 def test_pictures_of_any_sound_size(encoder: Encoder, size: tuple[int, int]) -> None:
-    one = frame(encoder, 0, scene(3, *size))
-    encoder.encode("the red box", [one]).check(encoder.dimension, 1)
+    joint = encoder.encode("the red box", [frame(encoder, 0, scene(3, *size))])
+    joint.check(encoder.dimension, 1)
+    assert joint.vector.any() and joint.relevance[0] > 0
 
 
 def test_a_grey_picture_is_a_picture(encoder: Encoder) -> None:
-    one = frame(encoder, 0, np.full((120, 160, 3), 128, np.uint8))
-    encoder.encode("the red box", [one]).check(encoder.dimension, 1)
+    joint = encoder.encode(
+        "the red box", [frame(encoder, 0, np.full((120, 160, 3), 128, np.uint8))]
+    )
+    joint.check(encoder.dimension, 1)
+    assert joint.vector.any() and joint.relevance[0] > 0
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (1, 4000, 3), (0, 0, 3), (120, 160), (120, 160, 4)])

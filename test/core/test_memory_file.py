@@ -74,8 +74,11 @@ def test_numbers_go_on_after_a_restart_even_when_the_last_was_removed(path):
 
 def test_it_is_written_within_the_interval_without_being_told(path):
     with VideoMemory(path, QUICK) as memory:
-        fill(memory, 3)
+        ids = fill(memory, 3)
         wait_for(lambda: len(VideoMemory(path, read_only=True)) == 3)
+        with VideoMemory(path, read_only=True) as seen:
+            assert [record.id for record in seen.records()] == ids
+            assert seen.encoded_picture(ids[2]) == memory.encoded_picture(ids[2])
 
 
 def test_clear_gives_the_space_back(path):

@@ -93,6 +93,7 @@ def test_a_publisher_whose_reliability_does_not_fit_is_named_with_the_cure(
             lambda: robot.level("camera") == b"\x02",
             what="an error in the diagnostics",
         )
+        assert "image_reliability" in process.text() and robot.keyframes() == 0
 
 
 def test_odometry_of_another_part_of_the_robot_is_named(tmp_path, colour_gate_file) -> None:
@@ -106,8 +107,10 @@ def test_broken_poses_are_dropped_and_named(tmp_path, colour_gate_file) -> None:
     with active_robot(tmp_path, colour_gate_file) as (process, robot):
         robot.broken_odometry()
         process.wait_for("dropped (pose)")
+        assert robot.keyframes() == 0
         robot.show("red", x=0.0)
         robot.wait_for_keyframes(1)
+        assert process.child.poll() is None
 
 
 def test_malformed_messages_end_nothing(tmp_path, colour_gate_file) -> None:
