@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semflip_core.agent import RefusalAgent
+from semflip_core.encoders import fingerprint_digest
 from semflip_core.encoders.mini import MiniEncoder
 from semflip_core.frames import Picture
 from semflip_core.images import store_raw
@@ -73,7 +74,7 @@ def main() -> None:
     features = [encoder.encode_frame(p) for p in pictures]
     with VideoMemory() as memory:
         agent = RefusalAgent(memory, encoder, None, recall=RecallSettings(), map_id="bench")
-        digest = agent._encoder_digest
+        digest = fingerprint_digest(encoder.frame_fingerprint())
         for n in range(arguments.keyframes):
             pose = Pose("map", (0.3 * (n % 60), 0.3 * (n // 60), 0.0), (0.0, 0.0, 0.0, 1.0))
             keyframe = memory.add(

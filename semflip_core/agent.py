@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,40 +15,18 @@ from semflip_core.encoders.contract import (
     AnsweringEncoder,
     Encoder,
     Fingerprint,
-    JointEmbedding,
-    PreparingEncoder,
     Retriever,
-    fingerprint_digest,
 )
-from semflip_core.errors import CancelledError, ConfigError, MemoryFileError, QuestionError
-from semflip_core.feature_cache import FeatureCache
-from semflip_core.frames import FrameFeatures, MemoryFrame
+from semflip_core.errors import CancelledError, ConfigError, QuestionError
 from semflip_core.gate import Gate, valid_threshold
 from semflip_core.locate import choose_goal, has_peak, rank_evidence
 from semflip_core.memory import VideoMemory
 from semflip_core.questions import clean_question, printable
+from semflip_core.reading import Embedded, Reader, timed
 from semflip_core.recall import Recall
 from semflip_core.settings import DecisionSettings, RecallSettings
 
 logger = logging.getLogger("semflip")
-
-#: How often recall is repeated when keyframes are evicted between choosing and loading them.
-RECALL_ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """A question embedded together with the frames recalled for it.
-
-    Args:
-        frames: prefix frames by time, then recalled frames by time.
-        joint: vector, relevance and regions, in the order of ``frames``.
-        timings_ms: ``features``, ``recall`` and ``encode``.
-    """
-
-    frames: tuple[MemoryFrame, ...]
-    joint: JointEmbedding
-    timings_ms: dict[str, float]
 
 
 @dataclass(slots=True)
@@ -119,9 +96,7 @@ class RefusalAgent:
         self.global_frame = global_frame
         self.map_id = map_id
         self._threshold = threshold
-        self._kept_features = FeatureCache()
-        self._encoder_digest = fingerprint_digest(encoder.frame_fingerprint())
-        self._retriever_digest = fingerprint_digest(retriever.frame_fingerprint())
+        self._reader = Reader(memory, encoder, retriever, self.recall)
         if gate is not None:
             gate.check_fingerprint(self.fingerprint())
         if threshold is not None:
@@ -147,99 +122,16 @@ class RefusalAgent:
         return self.gate.header.tau if self.gate else math.nan
 
     def catch_up(self, limit: int | None = None) -> int:
-        """Compute features of stored keyframes that lack them, oldest first.
-
-        Args:
-            limit: at most so many keyframes; None for all.
-
-        Returns:
-            How many keyframes were encoded.
-
-        Raises:
-            EncoderError: the encoder failed on a picture.
-        """
-        done = 0
-        sources: list[tuple[str, Encoder | Retriever]] = [(self._encoder_digest, self.encoder)]
-        if self._retriever_digest != self._encoder_digest:
-            sources.append((self._retriever_digest, self.retriever))
-        for digest, source in sources:
-            for keyframe_id in self.memory.missing_features(digest):
-                if limit is not None and done >= limit:
-                    return done
-                try:
-                    picture = self.memory.picture(keyframe_id)
-                except KeyError:
-                    continue  # evicted since it was listed
-                self.memory.put_features(keyframe_id, digest, source.encode_frame(picture))
-                done += 1
-        return done
+        """Compute features of stored keyframes that lack them; see :meth:`Reader.catch_up`."""
+        return self._reader.catch_up(limit)
 
     def read_ahead(self, cancelled: Callable[[], bool] | None = None) -> None:
-        """Let the encoder read the frames that every question sees, while nobody asks.
-
-        Raises:
-            EncoderError: the encoder failed.
-        """
-        if not isinstance(self.encoder, PreparingEncoder):
-            return
-        self.recall.refresh()
-        try:
-            frames = [self._memory_frame(keyframe_id, True) for keyframe_id in self.recall.prefix]
-        except KeyError:
-            return  # one was evicted meanwhile; the next question reads for itself
-        self.encoder.prepare(frames, cancelled=cancelled)
+        """Read the frames that every question sees; see :meth:`Reader.read_ahead`."""
+        self._reader.read_ahead(cancelled)
 
     def embed(self, question: str, cancelled: Callable[[], bool] | None = None) -> Embedded:
-        """Recall frames for a cleaned question and embed both; offline features use this too.
-
-        Raises:
-            CancelledError: ``cancelled`` became true while frames were read.
-            EncoderError: the encoder failed or broke its contract.
-            MemoryFileError: the memory is empty, or changed too fast to be read.
-        """
-        timings: dict[str, float] = {}
-        with _timed(timings, "features"):
-            self.catch_up()
-        with _timed(timings, "recall"):
-            frames = self._recalled(question)
-        with _timed(timings, "encode"):
-            reader = self.encoder if isinstance(self.encoder, PreparingEncoder) else None
-            if reader is not None and not reader.prepare(frames, cancelled=cancelled):
-                raise CancelledError("cancelled while frames were read")
-            joint = self.encoder.encode(question, frames)
-        joint.check(self.encoder.dimension, len(frames))
-        return Embedded(frames, joint, timings)
-
-    def _recalled(self, question: str) -> tuple[MemoryFrame, ...]:
-        for _ in range(RECALL_ATTEMPTS):
-            self.recall.refresh()
-            choice = self.recall.choose(question)
-            if not choice.prefix and not choice.recalled:
-                raise MemoryFileError("the memory holds no keyframe to recall")
-            try:
-                return tuple(
-                    self._memory_frame(keyframe_id, prefix)
-                    for ids, prefix in ((choice.prefix, True), (choice.recalled, False))
-                    for keyframe_id in ids
-                )
-            except KeyError:
-                continue  # a keyframe was evicted meanwhile
-        raise MemoryFileError("keyframes are evicted faster than they can be read")
-
-    def _memory_frame(self, keyframe_id: int, prefix: bool) -> MemoryFrame:
-        record = self.memory.record(keyframe_id)
-        features = self._features(keyframe_id)
-        return MemoryFrame(record, features, lambda: self.memory.picture(keyframe_id), prefix)
-
-    def _features(self, keyframe_id: int) -> FrameFeatures:
-        kept = self._kept_features.get(keyframe_id)
-        if kept is not None:
-            return kept
-        stored = self.memory.features(keyframe_id, self._encoder_digest)
-        if stored is None:
-            stored = self.encoder.encode_frame(self.memory.picture(keyframe_id))
-            self.memory.put_features(keyframe_id, self._encoder_digest, stored)
-        return self._kept_features.put(keyframe_id, stored)
+        """Embed a cleaned question, as :meth:`ask` does; see :meth:`Reader.embed`."""
+        return self._reader.embed(question, cancelled)
 
     def ask(
         self,
@@ -299,7 +191,7 @@ class RefusalAgent:
         )
 
     def _encoder_id(self) -> str:
-        return f"{self.encoder.name}:{self._encoder_digest[:8]}"
+        return f"{self.encoder.name}:{self._reader.encoder_digest[:8]}"
 
     def _decide(self, query: _Query, raw: str) -> Decision:
         query.question = clean_question(raw, self.settings.max_question_chars)
@@ -316,7 +208,7 @@ class RefusalAgent:
         if query.cancelled():
             return self._refusal(query, Reason.CANCELLED)
         query.progress("decide")
-        with _timed(query.timings_ms, "gate"):
+        with timed(query.timings_ms, "gate"):
             decision = self._gated(query, gate, embedded)
         if decision.verdict is Verdict.ANSWER and self.settings.answer_tokens > 0:
             decision = self._with_answer(query, decision, embedded)
@@ -378,7 +270,7 @@ class RefusalAgent:
     def _with_answer(self, query: _Query, decision: Decision, embedded: Embedded) -> Decision:
         if not isinstance(self.encoder, AnsweringEncoder):
             return decision
-        with _timed(query.timings_ms, "answer"):
+        with timed(query.timings_ms, "answer"):
             text = self.encoder.answer(
                 query.question,
                 embedded.frames,
@@ -400,11 +292,3 @@ class RefusalAgent:
 def _sentence(error: Exception) -> str:
     text = str(error)
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-@contextmanager
-def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    """Write the milliseconds of a block into ``timings[name]``."""
-    start = time.perf_counter()
-    yield
-    timings[name] = (time.perf_counter() - start) * 1e3

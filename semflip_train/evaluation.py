@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from semflip_core.agent import Embedded, RefusalAgent
+from semflip_core.agent import RefusalAgent
 from semflip_core.decision import Decision
 from semflip_core.encoders import Encoder, Retriever
 from semflip_core.frames import KeyframeRecord
 from semflip_core.gate import Gate
 from semflip_core.poses import Pose
+from semflip_core.reading import Embedded
 from semflip_core.settings import DecisionSettings, RecallSettings
 from semflip_train.baselines.prompting import Prompter, Reply
 from semflip_train.dataset import Dataset, Query
