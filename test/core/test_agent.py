@@ -179,6 +179,11 @@ def test_an_impossible_threshold_is_an_error(memory: VideoMemory, tau: float) ->
         agent_for(memory, threshold=tau)
 
 
+def test_goals_without_a_frame_are_an_error_at_start(memory: VideoMemory) -> None:
+    with pytest.raises(ConfigError, match="global_frame is empty"):
+        RefusalAgent(memory, ColourEncoder(), None, recall=RECALL, global_frame="")
+
+
 def test_a_threshold_by_hand_is_marked_and_logged(memory: VideoMemory, caplog) -> None:
     with caplog.at_level(logging.WARNING, "semflip"):
         agent = agent_for(memory, threshold=0.999)

@@ -19,8 +19,10 @@ from rosbags.typesys import Stores, get_typestore
 
 from semflip_core.bag_topics import TfPoses, choose_image_topic, choose_pose_source
 from semflip_core.bag_types import full_type_name
-from semflip_core.bags import Bag, open_bag
+from semflip_core.bags import Bag, memory_from_bag, open_bag
 from semflip_core.errors import BagError
+from semflip_core.memory import VideoMemory
+from semflip_core.settings import KeyframeSettings
 from support.mcap_chunks import recompress
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
@@ -182,6 +184,40 @@ def test_the_parts_of_a_split_bag_follow_each_other(tmp_path):
         stamps = [m.header_ns // SECOND for m in bag.messages(["/camera/image_raw"])]
         assert bag.shortfall == {}
     assert stamps == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("said", "ending"), [("bgr8; png compressed bgr8", ".jpg"), ("jpeg", ".png"), ("", ".png")]
+)
+def test_a_compressed_picture_is_what_its_bytes_are_whatever_its_format_says(
+    tmp_path, said, ending
+):
+    cv2 = pytest.importorskip("cv2")
+    bgr = np.zeros((48, 64, 3), np.uint8)
+    bgr[...] = (20, 30, 220)
+    kind = STORE.types[COMPRESSED]
+    with Writer2(tmp_path / "bag", version=9) as writer:
+        images = writer.add_connection("/camera/image/compressed", COMPRESSED, typestore=STORE)
+        message = kind(
+            header=_header(SECOND, "camera"), format=said, data=cv2.imencode(ending, bgr)[1].ravel()
+        )
+        writer.write(images, SECOND, STORE.serialize_cdr(message, COMPRESSED))
+    with VideoMemory() as memory:
+        made = memory_from_bag(
+            tmp_path / "bag", memory, keyframes=KeyframeSettings(), needs_pose=False
+        )
+        assert made.counters == {"kept": 1}
+        shown = memory.picture(memory.records()[0].id)
+    assert np.abs(shown.astype(int) - (220, 30, 20)).max() < 12, "red stays red"
+
+
+def test_a_bag_of_fewer_messages_says_so_in_the_counters_of_its_memory(tmp_path):
+    path = write_bag(tmp_path / "bag")
+    edit_metadata(path, "message_count: 10", "message_count: 13")
+    edit_metadata(path, "message_count: 5", "message_count: 8")
+    with VideoMemory() as memory:
+        made = memory_from_bag(path, memory, keyframes=KeyframeSettings(), needs_pose=False)
+    assert made.counters["missing_from_file"] >= 3
 
 
 def test_ros1_messages_come_as_cdr_that_a_ros2_node_can_publish(tmp_path):

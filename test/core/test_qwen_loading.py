@@ -235,6 +235,19 @@ def test_the_fingerprint_notices_a_changed_file(
     assert {name for name in a if a[name] != b[name]} == {field}
 
 
+def test_pictures_are_prepared_on_pillow_whatever_else_is_installed(folder: Path) -> None:
+    """The trap: torchvision's processor gives other pixels; which one is in the fingerprint."""
+    from semflip_core.encoders.qwen2_5_vl.loading import _processor_digest, load_processor
+    from semflip_core.encoders.qwen2_5_vl.settings import QwenSettings
+
+    processor = load_processor(folder, QwenSettings(model=str(folder)))
+    assert type(processor).__name__ == "Qwen2VLImageProcessorPil"
+    usual = _processor_digest(processor)
+    other = type("Qwen2VLImageProcessor", (type(processor),), {})
+    processor.__class__ = other
+    assert _processor_digest(processor) != usual
+
+
 def test_the_hub_caches_own_hashes_are_used(tmp_path: Path) -> None:
     """A snapshot is links into blobs named by their SHA-256; their content need not be read."""
     import hashlib

@@ -189,6 +189,45 @@ def test_the_model_keeps_no_positions_of_its_own(encoder: QwenEncoder) -> None:
     np.testing.assert_array_equal(encoder.encode(QUESTION, frames).vector, first)
 
 
+def test_every_pass_is_a_single_unpadded_sequence(encoder: QwenEncoder) -> None:
+    """The trap: hidden states of a padded batch differ; offline and robot read alike, one by one.
+
+    Nor is any picture part of a video, which would merge two of them into one token.
+    """
+    shapes, kinds = [], set()
+
+    def note(_: object, __: object, given: dict[str, object]) -> None:
+        ids = given["input_ids"]
+        shapes.append(tuple(ids.shape))  # type: ignore[attr-defined]
+        kinds.update(ids.ravel().tolist())  # type: ignore[attr-defined]
+        assert given.get("attention_mask") is None
+        assert given.get("pixel_values_videos") is None
+
+    with encoder._model.model.register_forward_pre_hook(note, with_kwargs=True):
+        encoder.encode(QUESTION, frames_of(encoder))
+    assert len(shapes) == 1 + 6 + 1
+    assert {batch for batch, _ in shapes} == {1}
+    config = encoder._model.config
+    assert config.image_token_id in kinds and config.video_token_id not in kinds
+
+
+def test_the_kept_states_do_not_depend_on_what_crop_means(
+    encoder: QwenEncoder, plain: PlainQwen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: ``crop`` took a length and takes a negative count since transformers 5.20."""
+    from transformers import cache_utils
+
+    def crop(*_: object) -> None:
+        raise AssertionError("crop was called")
+
+    for kind in (cache_utils.DynamicLayer, cache_utils.DynamicCache, cache_utils.Cache):
+        monkeypatch.setattr(kind, "crop", crop)
+    frames = frames_of(encoder)
+    encoder.encode(QUESTION, frames)
+    encoder.answer(OTHER, frames, max_tokens=3)
+    assert difference(encoder, plain, OTHER, frames[:4]) < TOLERANCE
+
+
 def test_without_token_types_transformers_itself_would_be_wrong(
     encoder: QwenEncoder, plain: PlainQwen
 ) -> None:
