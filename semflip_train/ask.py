@@ -144,6 +144,15 @@ def open_agent(
             agent.close()
 
 
+def recall_settings(prefix_frames: int | None, recalled_frames: int | None) -> RecallSettings:
+    """Numbers of frames that were given, the usual ones otherwise.
+
+    The gate's fingerprint holds them: with others than it was trained for, it is refused by name.
+    """
+    given = {"prefix_frames": prefix_frames, "recalled_frames": recalled_frames}
+    return RecallSettings(**{name: n for name, n in given.items() if n is not None})
+
+
 def ask_all(agent: RefusalAgent, questions: Sequence[str]) -> list[Decision]:
     """One decision for each question, ids ``q1``, ``q2``..."""
     return [agent.ask(text, query_id=f"q{i}") for i, text in enumerate(questions, start=1)]

@@ -63,6 +63,12 @@ def ask(
     retriever: Annotated[
         str | None, typer.Option(help="Name of the retriever; default: the encoder's own.")
     ] = None,
+    prefix_frames: Annotated[
+        int | None, typer.Option(min=0, help="Frames of every question; as the gate was trained.")
+    ] = None,
+    recalled_frames: Annotated[
+        int | None, typer.Option(min=1, help="Frames of this question; as the gate was trained.")
+    ] = None,
     gate: Annotated[Path | None, typer.Option(help="Gate file; default: the one shipped.")] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Override tau; voids its calibration.")
@@ -90,6 +96,7 @@ def ask(
             encoder=encoder,
             encoder_options=read_encoder_options(encoder_options),
             retriever=retriever,
+            recall=asking.recall_settings(prefix_frames, recalled_frames),
             gate=gate,
             threshold=threshold,
             global_frame=global_frame,

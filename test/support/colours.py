@@ -92,9 +92,14 @@ def _unit(vectors: np.ndarray) -> Vector:
     return unit
 
 
-def write_gate(path: Path, encoder: str = "support.colours:ColourEncoder", **header: Any) -> Path:
+def write_gate(
+    path: Path,
+    encoder: str = "support.colours:ColourEncoder",
+    recall: RecallSettings | None = None,
+    **header: Any,
+) -> Path:
     """A gate for a test encoder, made for exactly the pipeline that the node runs."""
     with VideoMemory() as memory:
-        agent = RefusalAgent(memory, load_encoder(encoder), None, recall=RecallSettings())
+        agent = RefusalAgent(memory, load_encoder(encoder), None, recall=recall or RecallSettings())
         colour_gate(agent.fingerprint(), **header).save(path)
     return path

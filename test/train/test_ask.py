@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from semflip_core.settings import RecallSettings
 from support.colours import write_gate
 from support.gates import linear_gate
 
@@ -113,3 +114,18 @@ def test_footage_without_poses_shows_what_it_saw_and_gives_no_goal(
     assert red["evidence"][0]["stamp_ns"] > 0
     assert yellow["gate_verdict"] == "refuse"
     assert len(list(shown.glob("*.jpg"))) == 2
+
+
+def test_the_numbers_of_frames_are_options_and_must_be_the_gates(
+    footage: Path, tmp_path: Path
+) -> None:
+    recall = RecallSettings(prefix_frames=2, recalled_frames=5)
+    made = write_gate(tmp_path / "gate.safetensors", recall=recall)
+    usual = ["--video", footage, "--encoder", COLOURS, "--gate", made, "--json"]
+    done = ask(*usual, "--prefix-frames", 2, "--recalled-frames", 5, "Where is the red thing?")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["gate_verdict"] == "answer"
+    wrong = ask(*usual, "--prefix-frames", 2, "--recalled-frames", 6, "Where is the red thing?")
+    assert wrong.returncode == 2
+    assert "recall.recalled_frames" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
