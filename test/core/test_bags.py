@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +11,8 @@ import yaml
 
 pytest.importorskip("rosbags")
 
-from rosbags.rosbag1 import Writer as Writer1
-from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
+from rosbags.rosbag2 import CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
-from rosbags.typesys import Stores, get_typestore
 
 from semflip_core.bag_topics import TfPoses, choose_image_topic, choose_pose_source
 from semflip_core.bag_types import full_type_name
@@ -24,96 +21,19 @@ from semflip_core.errors import BagError
 from semflip_core.memory import VideoMemory
 from semflip_core.settings import KeyframeSettings
 from support.mcap_chunks import recompress
-
-STORE = get_typestore(Stores.ROS2_JAZZY)
-STORE1 = get_typestore(Stores.ROS1_NOETIC)
-IMAGE = "sensor_msgs/msg/Image"
-COMPRESSED = "sensor_msgs/msg/CompressedImage"
-ODOMETRY = "nav_msgs/msg/Odometry"
-SECOND = 1_000_000_000
-
-
-def _header(stamp_ns: int, frame: str, *, ros1: bool = False):
-    store = STORE1 if ros1 else STORE
-    time = store.types["builtin_interfaces/msg/Time"](
-        sec=stamp_ns // SECOND, nanosec=stamp_ns % SECOND
-    )
-    extra = {"seq": 7} if ros1 else {}
-    return store.types["std_msgs/msg/Header"](stamp=time, frame_id=frame, **extra)
-
-
-def _image(stamp_ns: int, *, ros1: bool = False):
-    store = STORE1 if ros1 else STORE
-    return store.types[IMAGE](
-        header=_header(stamp_ns, "camera", ros1=ros1),
-        height=2,
-        width=2,
-        encoding="rgb8",
-        is_bigendian=0,
-        step=6,
-        data=np.arange(12, dtype=np.uint8),
-    )
-
-
-def _odometry(stamp_ns: int, x: float):
-    t = STORE.types
-    pose = t["geometry_msgs/msg/Pose"](
-        position=t["geometry_msgs/msg/Point"](x=x, y=2.0, z=0.0),
-        orientation=t["geometry_msgs/msg/Quaternion"](x=0.0, y=0.0, z=0.0, w=1.0),
-    )
-    zero = t["geometry_msgs/msg/Vector3"](x=0.0, y=0.0, z=0.0)
-    return t[ODOMETRY](
-        header=_header(stamp_ns, "map"),
-        child_frame_id="base_link",
-        pose=t["geometry_msgs/msg/PoseWithCovariance"](pose=pose, covariance=np.zeros(36)),
-        twist=t["geometry_msgs/msg/TwistWithCovariance"](
-            twist=t["geometry_msgs/msg/Twist"](linear=zero, angular=zero), covariance=np.zeros(36)
-        ),
-    )
-
-
-def write_bag(
-    path: Path,
-    *,
-    storage: StoragePlugin = StoragePlugin.MCAP,
-    compression: CompressionMode = CompressionMode.NONE,
-    frames: int = 5,
-    first: int = 1,
-    image_topic: str = "/camera/image_raw",
-) -> Path:
-    """A recording of ``frames`` pictures and poses, one a second; log time is 100 s later."""
-    writer = Writer2(path, version=9, storage_plugin=storage)
-    writer.set_compression(compression, CompressionFormat.ZSTD)
-    with writer:
-        images = writer.add_connection(image_topic, IMAGE, typestore=STORE)
-        poses = writer.add_connection("/odom", ODOMETRY, typestore=STORE)
-        for i in range(first, first + frames):
-            for connection, message, kind in (
-                (poses, _odometry(i * SECOND, float(i)), ODOMETRY),
-                (images, _image(i * SECOND + 5), IMAGE),
-            ):
-                writer.write(connection, (i + 100) * SECOND, STORE.serialize_cdr(message, kind))
-    return path
-
-
-def write_ros1_bag(path: Path, frames: int = 3) -> Path:
-    with Writer1(path) as writer:
-        images = writer.add_connection("/camera/image_raw", IMAGE, typestore=STORE1)
-        for i in range(1, frames + 1):
-            raw = STORE1.serialize_ros1(_image(i * SECOND + 5, ros1=True), IMAGE)
-            writer.write(images, (i + 100) * SECOND, raw)
-    return path
-
-
-def storage_file(bag: Path) -> Path:
-    return next(p for p in bag.iterdir() if p.name != "metadata.yaml")
-
-
-def edit_metadata(bag: Path, old: str, new: str) -> None:
-    file = bag / "metadata.yaml"
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
+from support.recordings import (
+    COMPRESSED,
+    IMAGE,
+    ODOMETRY,
+    SECOND,
+    STORE,
+    edit_metadata,
+    header,
+    odometry,
+    storage_file,
+    write_bag,
+    write_ros1_bag,
+)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +119,7 @@ def test_a_compressed_picture_is_what_its_bytes_are_whatever_its_format_says(
     with Writer2(tmp_path / "bag", version=9) as writer:
         images = writer.add_connection("/camera/image/compressed", COMPRESSED, typestore=STORE)
         message = kind(
-            header=_header(SECOND, "camera"), format=said, data=cv2.imencode(ending, bgr)[1].ravel()
+            header=header(SECOND, "camera"), format=said, data=cv2.imencode(ending, bgr)[1].ravel()
         )
         writer.write(images, SECOND, STORE.serialize_cdr(message, COMPRESSED))
     with VideoMemory() as memory:
@@ -355,7 +275,7 @@ def test_poses_come_from_odometry_and_broken_ones_are_counted(tmp_path):
     with Writer2(path, version=9) as writer:
         poses = writer.add_connection("/odom", ODOMETRY, typestore=STORE)
         for i, x in enumerate((1.0, float("nan"), 3.0), start=1):
-            raw = STORE.serialize_cdr(_odometry(i * SECOND, x), ODOMETRY)
+            raw = STORE.serialize_cdr(odometry(i * SECOND, x), ODOMETRY)
             writer.write(poses, i * SECOND, raw)
     with open_bag(path) as bag:
         source = choose_pose_source(bag, None, required=True)
@@ -371,7 +291,7 @@ def _tf(stamp_ns: int, parent: str, child: str, x: float, yaw: float):
     t = STORE.types
     qx, qy, qz, qw = quaternion_from_yaw(yaw)
     return t["geometry_msgs/msg/TransformStamped"](
-        header=_header(stamp_ns, parent),
+        header=header(stamp_ns, parent),
         child_frame_id=child,
         transform=t["geometry_msgs/msg/Transform"](
             translation=t["geometry_msgs/msg/Vector3"](x=x, y=0.0, z=0.0),
