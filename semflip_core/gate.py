@@ -19,7 +19,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from semflip_core.decision import Reason
 from semflip_core.encoders.contract import Fingerprint
-from semflip_core.errors import GateError, GateMismatchError
+from semflip_core.errors import ConfigError, GateError, GateMismatchError
+from semflip_core.plain_text import read_json
 from semflip_core.settings import Settings
 
 Tensor = NDArray[np.float32]
@@ -278,8 +279,8 @@ class Gate:
         if HEADER_KEY not in metadata:
             raise GateError(f"{file}: safetensors, but no semflip gate (no '{HEADER_KEY}' header)")
         try:
-            header = GateHeader.model_validate(json.loads(metadata[HEADER_KEY]))
-        except (ValidationError, json.JSONDecodeError, RecursionError) as error:
+            header = GateHeader.model_validate(read_json(metadata[HEADER_KEY]))
+        except (ValidationError, ConfigError) as error:
             raise GateError(f"{file}: its header is not a gate's: {error}") from error
         for name, value in tensors.items():
             if value.dtype != np.float32:

@@ -7,6 +7,7 @@ bag, a simulation that was reset) starts a new segment; what was stored before s
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ COUNTED: dict[str, str] = {
     "no_later_pose": "no pose after it came in time",
     "pose_gap": "the poses around it are too far apart",
     "pose_frame_changed": "the poses around it are in different frames",
+    "pose_jump": "the poses around it are too far apart in place or heading",
     "waiting_full": "too many pictures waited for a pose",
     "time_jumps": "times that stamps jumped back and a new segment began",
     "pose_bad_stamp": "pose with a stamp of zero or less",
@@ -88,7 +90,10 @@ class Ingest:
         self._wait_ns = round(self.settings.max_pose_wait_s * 1e9)
         self._choice = KeyframeChoice(self.settings)
         self._poses = PoseBuffer(
-            round(self.settings.max_pose_gap_s * 1e9), round(POSE_SPAN_S * 1e9)
+            round(self.settings.max_pose_gap_s * 1e9),
+            round(POSE_SPAN_S * 1e9),
+            max_jump_m=self.settings.max_pose_jump_m,
+            max_turn_rad=math.radians(self.settings.max_pose_turn_deg),
         )
         self._waiting: deque[_Waiting] = deque()
         self._last_picture: int | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 
-from semflip_core.poses import Pose, interpolate
+from semflip_core.poses import Pose, angle_between, interpolate
 
 
 class PoseAnswer(Enum):
@@ -17,6 +18,7 @@ class PoseAnswer(Enum):
     BEFORE = "no_earlier_pose"  # the instant lies before the first pose
     GAP = "pose_gap"  # the poses around it are too far apart in time
     FRAMES_DIFFER = "pose_frame_changed"  # the poses around it are in different frames
+    JUMP = "pose_jump"  # the poses around it are too far apart in place or heading
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,23 @@ class PoseBuffer:
     Args:
         max_gap_ns: interpolate only between samples no further apart, nanoseconds.
         span_ns: how much of the past is kept, nanoseconds.
+        max_jump_m: and no further apart in place: a localiser that corrects itself jumps, and
+            between the two the robot never stood; metres.
+        max_turn_rad: and turned no further apart; radians.
     """
 
-    def __init__(self, max_gap_ns: int, span_ns: int) -> None:
+    def __init__(
+        self,
+        max_gap_ns: int,
+        span_ns: int,
+        *,
+        max_jump_m: float = math.inf,
+        max_turn_rad: float = math.inf,
+    ) -> None:
         self._max_gap = max_gap_ns
         self._span = span_ns
+        self._max_jump = max_jump_m
+        self._max_turn = max_turn_rad
         self._stamps: list[int] = []
         self._poses: list[Pose] = []
 
@@ -79,9 +93,19 @@ class PoseBuffer:
             return None
         before, after = self._poses[index - 1], self._poses[index]
         gap = self._stamps[index] - self._stamps[index - 1]
-        if gap > self._max_gap or before.frame_id != after.frame_id:
-            return None
-        return before, after
+        return None if self._apart(gap, before, after) else (before, after)
+
+    def _apart(self, gap_ns: int, before: Pose, after: Pose) -> PoseAnswer | None:
+        """Why nothing may be said of the time between two poses."""
+        if gap_ns > self._max_gap:
+            return PoseAnswer.GAP
+        if before.frame_id != after.frame_id:
+            return PoseAnswer.FRAMES_DIFFER
+        if math.dist(before.position, after.position) > self._max_jump:
+            return PoseAnswer.JUMP
+        if angle_between(before.orientation, after.orientation) > self._max_turn:
+            return PoseAnswer.JUMP
+        return None
 
     def at(self, stamp_ns: int) -> PoseAt:
         """The pose at an instant: linear in position, slerp in orientation, never extrapolated."""
@@ -94,9 +118,8 @@ class PoseBuffer:
         if index == 0:
             return PoseAt(PoseAnswer.BEFORE)
         before_ns, before = self._stamps[index - 1], self._poses[index - 1]
-        if after_ns - before_ns > self._max_gap:
-            return PoseAt(PoseAnswer.GAP)
-        if before.frame_id != after.frame_id:
-            return PoseAt(PoseAnswer.FRAMES_DIFFER)
+        apart = self._apart(after_ns - before_ns, before, after)
+        if apart is not None:
+            return PoseAt(apart)
         fraction = (stamp_ns - before_ns) / (after_ns - before_ns)
         return PoseAt(PoseAnswer.KNOWN, interpolate(before, after, fraction))

@@ -12,6 +12,8 @@ Quaternion = tuple[float, float, float, float]
 
 #: How far a quaternion's norm may be from one before it is no rotation (REP 103 asks for unit).
 QUATERNION_TOLERANCE = 1e-2
+#: No coordinate of a place on Earth is larger, in whatever frame; metres. Sums of two stay finite.
+LARGEST_COORDINATE_M = 1e8
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Pose:
         orientation: quaternion ``(x, y, z, w)``; normalised here.
 
     Raises:
-        PoseError: a value is not finite, the frame is empty, or the quaternion is not near unit.
+        PoseError: a value is not finite or no place on Earth, the frame is empty, or the quaternion
+            is not near unit.
     """
 
     frame_id: str
@@ -36,6 +39,10 @@ class Pose:
             raise PoseError("pose without a frame_id: set header.frame_id at its source")
         if len(self.position) != 3 or not all(math.isfinite(v) for v in self.position):
             raise PoseError(f"pose position {self.position} is not three finite numbers")
+        if max(abs(v) for v in self.position) > LARGEST_COORDINATE_M:
+            raise PoseError(
+                f"pose position {self.position} is farther than {LARGEST_COORDINATE_M:g} m away"
+            )
         if len(self.orientation) != 4 or not all(math.isfinite(v) for v in self.orientation):
             raise PoseError(f"pose orientation {self.orientation} is not four finite numbers")
         norm = math.sqrt(sum(v * v for v in self.orientation))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from semflip_core.errors import ConfigError
+from semflip_core.plain_text import read_yaml
 
 
 class Settings(BaseModel):
     """Base of all settings: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Starts of names that may be given when a process starts and not be changed from outside.
+    fixed_at_start: ClassVar[tuple[str, ...]] = ()
 
 
 class KeyframeSettings(Settings):
@@ -44,6 +48,15 @@ class KeyframeSettings(Settings):
         default=0.5,
         gt=0.0,
         description="Interpolate a pose between samples no further apart than this; s.",
+    )
+    max_pose_jump_m: float = Field(
+        default=2.0,
+        gt=0.0,
+        description="And no further apart in place: a jump is no drive, the robot was not between; "
+        "m.",
+    )
+    max_pose_turn_deg: float = Field(
+        default=90.0, gt=0.0, description="And turned no further apart; degrees."
     )
     max_pose_wait_s: float = Field(
         default=0.5, ge=0.0, description="How long a frame may wait for the pose after it; s."
@@ -192,15 +205,13 @@ def read_settings(kind: type[SettingsT], values: Mapping[str, Any], source: str)
 
 def read_settings_file(kind: type[SettingsT], path: str | Path) -> SettingsT:
     """Read a YAML file into a settings object; errors as for :func:`read_settings`."""
-    import yaml
-
     file = Path(path)
     if not file.is_file():
         raise ConfigError(f"{file}: no such settings file")
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not valid YAML: {error}") from error
+        values = read_yaml(file.read_text(encoding="utf-8")) or {}
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{file}: expected a mapping of settings, got {type(values).__name__}")
     return read_settings(kind, values, str(file))

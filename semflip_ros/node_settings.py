@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
 from semflip_core.frames import CameraMount
+from semflip_core.plain_text import read_yaml
 from semflip_core.settings import (
     DecisionSettings,
     KeyframeSettings,
@@ -24,7 +24,23 @@ Reliability = Literal["best_effort", "reliable"]
 
 
 class NodeSettings(Settings):
-    """Parameters of the refusal node; nested ones are dotted, ``keyframes.min_translation_m``."""
+    """Parameters of the refusal node; nested ones are dotted, ``keyframes.min_translation_m``.
+
+    Those that name code or files, or say what may become a goal, are fixed at start: otherwise
+    everybody on the network could have a module of their choice imported (``encoder``), a file
+    moved aside (``memory_path``) or a wrong place driven to (``threshold``, ``map_id``).
+    """
+
+    fixed_at_start: ClassVar[tuple[str, ...]] = (
+        "encoder",
+        "retriever",
+        "gate",
+        "threshold",
+        "memory_path",
+        "global_frame",
+        "map_",
+        "decision.",
+    )
 
     autostart: bool = Field(
         default=False, description="Configure and activate at start, without a lifecycle manager."
@@ -183,10 +199,7 @@ def read_options(text: str) -> dict[str, Any]:
     Raises:
         ValueError: it is not a mapping with text keys.
     """
-    try:
-        value = yaml.safe_load(text) if text.strip() else {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"not YAML: {error}") from error
+    value = read_yaml(text) if text.strip() else {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise ValueError("needs a YAML mapping, for example '{model: /models/qwen}'")
     return value

@@ -67,10 +67,16 @@ def allowed(field: FieldInfo) -> str:
     return f"{words} {' and '.join(rules)}".strip()
 
 
-def descriptor(field: FieldInfo) -> ParameterDescriptor:
-    """The ROS descriptor of a field: meaning, range, and what is allowed in words."""
+def descriptor(field: FieldInfo, *, fixed: bool = False) -> ParameterDescriptor:
+    """The ROS descriptor of a field: meaning, range, and what is allowed in words.
+
+    Args:
+        fixed: set at the start of the process and by no service afterwards.
+    """
     result = ParameterDescriptor(
-        description=field.description or "", additional_constraints=allowed(field)
+        description=field.description or "",
+        additional_constraints=allowed(field) + ("; fixed at start" if fixed else ""),
+        read_only=fixed,
     )
     low, high = _limits(field)
     if field.annotation is float:
@@ -188,7 +194,7 @@ def declare(node: Node, kind: type[SettingsT]) -> SettingsT:
         node.declare_parameter(
             name,
             list(value) if isinstance(value, tuple) else value,
-            descriptor(fields[name]),
+            descriptor(fields[name], fixed=name.startswith(kind.fixed_at_start)),
             ignore_override=True,
         )
     return settings

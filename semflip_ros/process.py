@@ -34,6 +34,8 @@ EXECUTOR_THREADS = 4
 ECHO_S = 0.5
 #: Characters of a log line; the rest is cut.
 LONGEST_LINE = 2000
+#: The thread that says last words; it may fail without more being said.
+LAST_WORDS = "semflip-last-words"
 #: Longest that last words may take before the process leaves anyway.
 LAST_WORDS_S = 2.0
 
@@ -46,9 +48,12 @@ class RosLogHandler(logging.Handler):
         self._ros_logger = ros_logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log at the nearest severity, line by line free of control characters."""
+        """Log at the nearest severity, free of control characters.
+
+        Lines after the first are indented: words from the network cannot pass for a line of ours.
+        """
         lines = self.format(record).splitlines()
-        text = "\n".join(printable(line, LONGEST_LINE) for line in lines)
+        text = "\n    ".join(printable(line, LONGEST_LINE) for line in lines)
         if record.levelno >= logging.ERROR:
             self._ros_logger.error(text)
         elif record.levelno >= logging.WARNING:
@@ -79,7 +84,7 @@ class StopSignals:
 
 def leave(code: int, last_words: Callable[[], None]) -> None:
     """End the process now, whatever its threads do; ``last_words`` get a moment before."""
-    speaker = threading.Thread(target=last_words, daemon=True)
+    speaker = threading.Thread(target=last_words, name=LAST_WORDS, daemon=True)
     speaker.start()
     speaker.join(LAST_WORDS_S)
     time.sleep(0.1)  # the middleware sends in threads of its own
@@ -87,12 +92,37 @@ def leave(code: int, last_words: Callable[[], None]) -> None:
     os._exit(code)
 
 
-def run(make: Callable[[], NodeT], *, autostart: Callable[[NodeT], bool]) -> int:
+def leave_when_a_thread_dies(last_words: Callable[[str], Callable[[], None]]) -> None:
+    """No thread may die quietly: the node would live on, deaf or without its deadlines.
+
+    Args:
+        last_words: makes what is done before the process leaves, from the reason for it.
+    """
+
+    def died(arguments: threading.ExceptHookArgs) -> None:
+        name = arguments.thread.name if arguments.thread else "a thread"
+        error = arguments.exc_value
+        logger.error(
+            "unexpected error in %s", name, exc_info=error or RuntimeError("no error was named")
+        )
+        if name != LAST_WORDS:
+            leave(CRASHED, last_words(f"{name} ended by an error"))
+
+    threading.excepthook = died
+
+
+def run(
+    make: Callable[[], NodeT],
+    *,
+    autostart: Callable[[NodeT], bool],
+    last_words: Callable[[NodeT, str], Callable[[], None]],
+) -> int:
     """Run a lifecycle node until it is told to stop.
 
     Args:
         make: makes the node; its ConfigError ends the process with :data:`CONFIG`.
         autostart: whether to configure and activate it without a lifecycle manager.
+        last_words: what the node does before it leaves because of an error, from its reason.
 
     Returns:
         The exit code.
@@ -108,6 +138,7 @@ def run(make: Callable[[], NodeT], *, autostart: Callable[[NodeT], bool]) -> int
     handler = RosLogHandler(node.get_logger())
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    leave_when_a_thread_dies(lambda message: last_words(node, message))
     executor = MultiThreadedExecutor(num_threads=EXECUTOR_THREADS)
     executor.add_node(node)
     failed: list[BaseException] = []

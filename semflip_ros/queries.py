@@ -16,6 +16,10 @@ from semflip_core.questions import printable
 
 #: Latencies kept for the percentiles in the diagnostics.
 LATENCIES = 512
+#: Longest id that an asker may choose; characters.
+LONGEST_ID = 256
+#: Decided ids remembered at most, however fast they come.
+REMEMBERED = 4096
 
 
 @dataclass(eq=False, slots=True)
@@ -55,13 +59,12 @@ class Worker(Protocol):
         """What keeps the worker from the questions, as a sentence; empty if nothing special."""
 
 
-@dataclass(slots=True)
-class _Known:
-    """An id seen lately: still pending, or decided at a time."""
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The decision of an id, and when it was made; the question itself is not kept."""
 
-    pending: PendingQuery
-    decision: Decision | None = None
-    decided: float = 0.0
+    decision: Decision
+    at: float
 
 
 class QueryDesk:
@@ -88,8 +91,8 @@ class QueryDesk:
         self._repeat = repeat
         self._lock = threading.Lock()
         self._publishing = threading.Lock()
-        self._known: OrderedDict[str, _Known] = OrderedDict()
         self._open: dict[str, PendingQuery] = {}
+        self._decided: OrderedDict[str, _Decided] = OrderedDict()
         self._worker: Worker | None = None
         self.changed = threading.Condition()
         self.latencies_s: deque[float] = deque(maxlen=LATENCIES)
@@ -125,7 +128,8 @@ class QueryDesk:
 
         Args:
             query_id: the asker's id; empty for one made here. An id seen within the window gets
-                its earlier decision, whatever the question says.
+                its earlier decision, whatever the question says. One longer than
+                :data:`LONGEST_ID` is refused and not remembered.
         """
         now = time.monotonic()
         pending = PendingQuery(
@@ -137,21 +141,26 @@ class QueryDesk:
         )
         with self._lock:
             self._forget(now)
-            known = self._known.get(pending.query_id)
+            earlier = self._open.get(pending.query_id)
+            if earlier is not None:
+                earlier.on_decision += pending.on_decision
+                return earlier
+            known = self._decided.get(pending.query_id)
             if known is None:
                 self.received += 1
-                self._known[pending.query_id] = _Known(pending)
                 self._open[pending.query_id] = pending
-            elif known.decision is None:
-                known.pending.on_decision += pending.on_decision
-                return known.pending
             worker = self._worker
-        if known is not None and known.decision is not None:
+        if known is not None:
+            pending.claim.take("repeat")
             self._repeat(known.decision)
             for told in pending.on_decision:
                 told(known.decision)
-            return known.pending
-        if worker is None:
+            return pending
+        if len(pending.query_id) > LONGEST_ID:
+            length = len(pending.query_id)
+            sentence = f"The id has {length} characters; at most {LONGEST_ID} are taken."
+            self.refuse(pending, Reason.INVALID_QUESTION, sentence)
+        elif worker is None:
             self.refuse(pending, Reason.NOT_ACTIVE)
         elif not worker.submit(pending):
             self.refuse(pending, Reason.OVERLOADED)
@@ -175,9 +184,9 @@ class QueryDesk:
             self.decided += 1
             self.last = decision
             self.latencies_s.append(now - pending.received)
-            self._known[pending.query_id] = _Known(pending, decision, now)
-            self._known.move_to_end(pending.query_id)
             self._open.pop(pending.query_id, None)
+            if len(pending.query_id) <= LONGEST_ID:
+                self._decided[pending.query_id] = _Decided(decision, now)
             told = list(pending.on_decision)
         for tell in told:
             tell(decision)
@@ -224,8 +233,8 @@ class QueryDesk:
         return any(p.cancel_ready is not None for p in self.pending())
 
     def _forget(self, now: float) -> None:
-        while self._known:
-            query_id, known = next(iter(self._known.items()))
-            if known.decision is None or now - known.decided <= self._window_s:
+        while self._decided:
+            query_id, known = next(iter(self._decided.items()))
+            if now - known.at <= self._window_s and len(self._decided) <= REMEMBERED:
                 return
-            del self._known[query_id]
+            del self._decided[query_id]

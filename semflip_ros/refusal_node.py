@@ -214,7 +214,7 @@ class RefusalNode(LifecycleNode):
             ),
             self._answered,
             capacity=settings.query_queue,
-            on_crash=lambda: process.leave(process.CRASHED, self._last_words("the worker crashed")),
+            on_crash=lambda: process.leave(process.CRASHED, self.last_words("the worker crashed")),
         )
         undo.callback(setattr, self, "_worker", None)
         # without a limit: a stuck step ends the process by itself, and two encoders never coexist
@@ -282,16 +282,17 @@ class RefusalNode(LifecycleNode):
 
     def _stuck(self, seconds: float) -> None:
         message = f"the worker has been stuck for {seconds:.1f} s"
-        process.leave(process.STUCK, self._last_words(message))
+        process.leave(process.STUCK, self.last_words(message))
 
-    def _last_words(self, message: str) -> Callable[[], None]:
+    def last_words(self, message: str) -> Callable[[], None]:
         """What is done before the process ends by itself: say so, keep the memory."""
 
         def say() -> None:
             logger.error("%s: leaving, so that it is started again", message)
-            self._desk.refuse_pending(Reason.INTERNAL_ERROR)
-            self._health.fail(message)
-            self._memory.flush()
+            if self._locked:  # configured: there are questions and a memory to care for
+                self._desk.refuse_pending(Reason.INTERNAL_ERROR)
+                self._health.fail(message)
+                self._memory.flush()
 
         return say
 
@@ -304,7 +305,11 @@ def _log_unexpected(kind: type[BaseException] | None, *_: object) -> bool:
 
 def main() -> int:
     """Entry point of the executable ``refusal_node``."""
-    return process.run(RefusalNode, autostart=lambda node: node.settings.autostart)
+    return process.run(
+        RefusalNode,
+        autostart=lambda node: node.settings.autostart,
+        last_words=RefusalNode.last_words,
+    )
 
 
 if __name__ == "__main__":

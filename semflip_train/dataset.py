@@ -6,7 +6,7 @@ names the file, the line, the field and what to do.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,15 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
-from semflip_core.errors import DatasetError
+from semflip_core.errors import ConfigError, DatasetError
+from semflip_core.plain_text import read_json, read_yaml
 from semflip_core.settings import Settings
 
 Split = Literal["train", "calibration", "test"]
 SPLITS: tuple[Split, ...] = ("train", "calibration", "test")
 Coordinates = tuple[float, float, float]
+#: A sequence's name is part of file names, here and where its memory is kept: no path leads out.
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 
 
 class Topics(Settings):
@@ -46,6 +49,11 @@ class DatasetInfo(Settings):
         seen: dict[str, str] = {}
         for split, sequences in self.splits.items():
             for sequence in sequences:
+                if not PLAIN_NAME.fullmatch(sequence):
+                    raise ValueError(
+                        f"sequence {sequence!r:.80} is no plain name: a folder of sequences/, "
+                        "of letters, digits, '_', '-' and '.', not starting with '.'"
+                    )
                 if sequence in seen:
                     raise ValueError(
                         f"sequence '{sequence}' is in the splits '{seen[sequence]}' and '{split}': "
@@ -167,13 +175,10 @@ def load_dataset(root: str | Path) -> Dataset:
 
 
 def _read_info(file: Path) -> DatasetInfo:
-    import yaml
-
-    values = None
     try:
-        values = yaml.safe_load(_text(file))
-    except yaml.YAMLError as error:
-        raise DatasetError(f"{file}: not valid YAML: {error}") from error
+        values = read_yaml(_text(file))
+    except ConfigError as error:
+        raise DatasetError(f"{file}: {error}") from error
     if not isinstance(values, dict):
         raise DatasetError(f"{file}: expected a mapping with name, licence, task, splits")
     return _checked(DatasetInfo, values, str(file))
@@ -187,11 +192,9 @@ def _read_queries(file: Path, sequences: set[str]) -> tuple[Query, ...]:
             continue
         where = f"{file}:{number}"
         try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DatasetError(
-                f"{where}: not one JSON object a line: {error.msg} at column {error.colno}"
-            ) from error
+            values = read_json(line)
+        except ConfigError as error:
+            raise DatasetError(f"{where}: not one JSON object a line: {error}") from error
         if not isinstance(values, dict):
             raise DatasetError(f"{where}: expected a JSON object, got {type(values).__name__}")
         query = _checked(Query, values, where)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from semflip_core.errors import ConfigError
+from semflip_core.plain_text import read_yaml
 
 EXAMPLE = "'{model: /models/qwen}'"
 
@@ -18,9 +17,9 @@ def encoder_options(text: str) -> dict[str, Any]:
         ConfigError: it is not a mapping with text keys.
     """
     try:
-        options = yaml.safe_load(text) if text.strip() else {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--encoder-options is not YAML: {error}") from error
+        options = read_yaml(text) if text.strip() else {}
+    except ConfigError as error:
+        raise ConfigError(f"--encoder-options: {error}") from error
     if not isinstance(options, dict) or not all(isinstance(key, str) for key in options):
         raise ConfigError(f"--encoder-options needs a YAML mapping, {EXAMPLE}")
     return options

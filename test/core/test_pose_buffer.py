@@ -68,3 +68,13 @@ def test_the_past_is_forgotten_but_the_span_is_kept():
 
 def test_an_empty_buffer_waits():
     assert buffer().at(SECOND).answer is PoseAnswer.LATER
+
+
+@pytest.mark.parametrize("after", [pose(50.0), pose(0.1, 3.0)])
+def test_between_two_poses_that_jump_nothing_is_known(after):
+    poses = PoseBuffer(SECOND, 10 * SECOND, max_jump_m=2.0, max_turn_rad=1.5)
+    poses.add(SECOND, pose(0.0))
+    poses.add(2 * SECOND, after)
+    assert poses.at(round(1.5 * SECOND)).answer is PoseAnswer.JUMP
+    assert poses.around(round(1.5 * SECOND)) is None
+    assert poses.at(2 * SECOND).pose == after

@@ -28,6 +28,13 @@ def test_a_quaternion_that_is_no_rotation_is_refused(q) -> None:
         Pose("map", (0.0, 0.0, 0.0), q)
 
 
+@pytest.mark.parametrize("far", [1e9, -1e308])
+def test_a_place_that_is_not_on_earth_is_refused(far: float) -> None:
+    """Finite, but the way between two such places is not: interpolating would break."""
+    with pytest.raises(PoseError, match="farther"):
+        Pose("map", (0.0, far, 0.0), (0.0, 0.0, 0.0, 1.0))
+
+
 def test_an_empty_frame_is_refused() -> None:
     with pytest.raises(PoseError, match="frame_id"):
         Pose("", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))

@@ -127,3 +127,27 @@ def test_a_range_holds_for_an_integer_given_to_a_number(context) -> None:
     )
     assert not node.set_parameters([Parameter("tf_rate_hz", value=0)])[0].successful
     node.destroy_node()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("encoder", "os:system"),
+        ("encoder_options", "{command: 'touch /tmp/owned'}"),
+        ("gate", "/tmp/yes.safetensors"),
+        ("memory_path", "/home/somebody/.bashrc"),
+        ("threshold", 0.99),
+        ("map_id", "office"),
+        ("decision.min_peak", 1.0),
+    ],
+)
+def test_what_names_code_or_files_or_allows_goals_is_fixed_at_start(context, name, value) -> None:
+    """Everybody on the network may call set_parameters on a node that is not configured."""
+    node = node_with(context, map_id="lab")
+    parameters.declare(node, NodeSettings)
+    assert node.describe_parameter(name).read_only
+    before = node.get_parameter(name).value
+    assert not node.set_parameters([Parameter(name, value=value)])[0].successful
+    assert node.get_parameter(name).value == before
+    assert node.get_parameter("map_id").value == "lab"
+    node.destroy_node()

@@ -12,7 +12,7 @@ from semflip_core.decision import Decision, Reason, Verdict
 from semflip_core.errors import EncoderError
 from semflip_core.poses import Pose, quaternion_from_yaw
 from semflip_ros.deadlines import DeadlineWatch
-from semflip_ros.queries import PendingQuery, QueryDesk
+from semflip_ros.queries import REMEMBERED, PendingQuery, QueryDesk
 from semflip_ros.worker import QueryWorker
 
 GOAL = Pose("map", (1.0, 2.0, 0.0), quaternion_from_yaw(0.0))
@@ -305,3 +305,24 @@ def test_of_many_racing_claims_one_publishes() -> None:
         for thread in threads:
             thread.join()
         assert len(here.published) == 1
+
+
+def test_an_endless_id_is_refused_and_not_remembered(office) -> None:
+    one = office()
+    endless = "i" * 10_000
+    for _ in range(3):
+        one.desk.ask("Where?", endless)
+    one.wait(lambda: len(one.published) == 3)
+    assert {d.reason for d in one.published} == {Reason.INVALID_QUESTION}
+    assert {d.query_id for d in one.published} == {endless}
+    assert not one.repeated
+
+
+def test_a_flood_of_ids_does_not_make_the_desk_remember_without_bound(office) -> None:
+    one = office()
+    one.desk.close()  # refuses at once, so that the flood is fast
+    for number in range(REMEMBERED + 500):
+        one.desk.ask("x" * 1000, str(number))
+    assert len(one.desk._decided) <= REMEMBERED + 1
+    one.desk.ask("again", str(REMEMBERED + 499))
+    assert [d.query_id for d in one.repeated] == [str(REMEMBERED + 499)]

@@ -123,3 +123,19 @@ def test_missing_files_are_named(tmp_path):
     (tmp_path / "queries.jsonl").unlink()
     with pytest.raises(DatasetError, match=r"queries\.jsonl: missing"):
         load_dataset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc", "a/../../b", "/etc", ".", "..", ".hidden", "a\\b", "a b", "", "x" * 200]
+)
+def test_a_sequence_cannot_lead_out_of_its_dataset(tmp_path, name):
+    """Its name is part of paths that are read, and of files that are made and removed."""
+    write(tmp_path, line(), INFO.replace("[b]", json.dumps([name])))
+    with pytest.raises(DatasetError, match="no plain name"):
+        load_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000])
+def test_a_question_that_nests_without_end_is_named_with_its_line(tmp_path, text):
+    with pytest.raises(DatasetError, match=r"jsonl:2: .*deep"):
+        load_dataset(write(tmp_path, line() + "\n" + text))
