@@ -17,6 +17,7 @@ from semflip_core.frames import KeyframeRecord
 from semflip_core.gate import Gate
 from semflip_core.poses import Pose
 from semflip_core.reading import Embedded
+from semflip_core.recall import evidence_recall
 from semflip_core.settings import DecisionSettings, RecallSettings
 from semflip_train.baselines.prompting import Prompter, Reply
 from semflip_train.dataset import Dataset, Query
@@ -58,6 +59,8 @@ class Judged:
         replies: of a prompted model, by mode.
         memory: file name of the sequence's memory, for pictures.
         dataset: name, where several are judged together.
+        evidence_recalled: 1 where a frame that shows the referent was among those the encoder saw,
+            0 where none was, NaN without a label.
     """
 
     query: Query
@@ -72,6 +75,7 @@ class Judged:
     replies: Mapping[str, Reply] = field(default_factory=dict)
     memory: str = ""
     dataset: str = ""
+    evidence_recalled: float = NAN
 
     @property
     def label(self) -> int:
@@ -226,6 +230,7 @@ class SequenceEvaluation:
             None if reason is None else reason.value,
             self._replies(query, record["seen"]),
             self.memory_name,
+            evidence_recalled=_evidence_recalled(query, record["seen"], records),
         )
 
     def _replies(self, query: Query, seen: list[tuple[int, float]]) -> dict[str, Reply]:
@@ -272,6 +277,16 @@ def _seen(embedded: Embedded | None) -> list[tuple[int, float]]:
         return []
     relevance = embedded.joint.relevance.astype(float).tolist()
     return [(f.record.id, r) for f, r in zip(embedded.frames, relevance, strict=True)]
+
+
+def _evidence_recalled(
+    query: Query, seen: Sequence[tuple[int, float]], records: Sequence[KeyframeRecord]
+) -> float:
+    if not query.answerable or query.answer is None:
+        return NAN
+    stamps = {record.id: record.stamp_ns for record in records}
+    recalled = [stamps[keyframe] for keyframe, _ in seen]
+    return evidence_recall({query.id: recalled}, {query.id: query.answer.visible or ()})
 
 
 def _evidence_right(query: Query, decision: dict[str, Any]) -> bool | None:

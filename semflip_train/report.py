@@ -152,7 +152,8 @@ def _results(metrics: Metrics) -> str:
 
 def _final(metrics: Metrics) -> str:
     names = (
-        "goal_success", "evidence_accuracy", "end_to_end", "verdict_recall", "verdict_specificity",
+        "evidence_recall", "goal_success", "evidence_accuracy", "end_to_end", "verdict_recall",
+        "verdict_specificity",
     )  # fmt: skip
     slices: Mapping[str, Metrics] = metrics["slices"] or {}
     shown = slices if len(slices) > 1 else {"all questions": metrics}

@@ -134,7 +134,7 @@ def print_metrics(metrics: Mapping[str, Any]) -> None:
             cells = row.cells or (f"not run: {row.not_run}",)
             table.add_row(("… " if row.below else "") + row.name, *cells)
         console.print(table)
-    for key in ("goal_success", "evidence_accuracy", "end_to_end"):
+    for key in ("evidence_recall", "goal_success", "evidence_accuracy", "end_to_end"):
         console.print(f"{key.replace('_', ' ')}: {_cell(metrics.get(key))}")
 
 

@@ -72,6 +72,7 @@ class Questions:
         unanswerable = self.labels == 1
         return {
             "goal_success": np.array([j.goal_success for j in judged]),
+            "evidence_recall": np.array([j.evidence_recalled for j in judged]),
             "evidence_accuracy": np.array(evidence),
             "end_to_end": np.array([j.end_to_end for j in judged]),
             "verdict_recall": np.where(unanswerable, refused, NAN),

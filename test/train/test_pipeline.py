@@ -18,8 +18,8 @@ pytest.importorskip("torch")
 from semflip_core.errors import ConfigError, DatasetError
 from semflip_core.gate import Gate
 from semflip_train.engines import LocalEngine
-from semflip_train.features import load_table
 from semflip_train.evaluate import evaluate_stage
+from semflip_train.features import load_table
 from semflip_train.pipeline import run_experiment
 from semflip_train.run_directory import ExperimentSettings, RunDirectory, read_experiment
 from semflip_train.stores import StoreError
@@ -150,6 +150,7 @@ def test_the_gate_sees_the_colour_not_the_words(finished):
     assert table.x[erased, 0].max() < table.x[clean, 0].min()
     assert metrics["auroc"] == 1.0
     assert metrics["evidence_accuracy"] == 1.0
+    assert metrics["evidence_recall"] == 1.0
     assert metrics["controls"]["always refuse"]["recall"] == 1.0
     assert metrics["controls"]["blind gate"]["pair_accuracy"] <= 0.5
 
