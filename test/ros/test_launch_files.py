@@ -63,6 +63,16 @@ def test_arguments_of_the_replay_launch_file_are_parameters_of_the_replay_node(r
     assert check_values(ReplaySettings, values, "replay.launch.py") == ReplaySettings()
 
 
+def test_nobody_is_cut_off_unknowingly_by_a_dds_profile(root: Path) -> None:
+    """Empty by default; given, it is set under the names that old and new Fast DDS read."""
+    found = constants(root / "launch" / "semflip.launch.py")
+    assert found["OTHERS"]["dds_profile"][0] == ""
+    assert set(found["PROFILE_VARIABLES"]) == {
+        "FASTDDS_DEFAULT_PROFILES_FILE",
+        "FASTRTPS_DEFAULT_PROFILES_FILE",
+    }
+
+
 def test_the_topics_that_are_remapped_are_topics_of_the_node(root: Path) -> None:
     from semflip_ros import cameras, pose_sources
 
