@@ -29,7 +29,7 @@ from semflip_train.baselines.prompting import PromptingSettings
 from semflip_train.calibration import CalibrationSettings
 from semflip_train.dataset import Dataset, load_dataset
 from semflip_train.stores import StoreError, json_hash, write_json
-from semflip_train.synthesis.stage import SynthesisSettings
+from semflip_train.synthesis.settings import SynthesisSettings
 from semflip_train.training import TrainingSettings
 
 LIBRARIES = ("numpy", "torch", "transformers", "onnxruntime", "rosbags", "scikit-learn", "spacy")

@@ -12,129 +12,22 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
-import numpy as np
-from pydantic import Field, field_validator
-
 from semflip_core.encoders import Encoder
-from semflip_core.errors import ConfigError
-from semflip_core.settings import KeyframeSettings, Settings
+from semflip_core.settings import KeyframeSettings
 from semflip_train.dataset import Query
 from semflip_train.memories import SequenceFrames
 from semflip_train.stores import content_hash, json_hash, write_whole
-from semflip_train.synthesis.detect import Detector
+from semflip_train.synthesis.erasing import MemoryEraser, phrase_to_erase
 from semflip_train.synthesis.filters import SAME_THING, Filters, SeenMemory, alike
-from semflip_train.synthesis.inpaint import load_inpainter
-from semflip_train.synthesis.phrases import find_referent, noun_of
+from semflip_train.synthesis.phrases import noun_of
 from semflip_train.synthesis.qflip import Request, Rewriter
-from semflip_train.synthesis.samples import (
-    PUBLISHED,
-    STRATEGIES,
-    ErasedFrame,
-    Sample,
-    reason_for,
-    stable_seed,
-)
-from semflip_train.synthesis.vflip import Erased, Eraser, EraseSettings
+from semflip_train.synthesis.samples import ErasedFrame, Sample, reason_for, stable_seed
+from semflip_train.synthesis.settings import SynthesisSettings, load_rewriter
+from semflip_train.synthesis.vflip import Erased
 
 logger = logging.getLogger("semflip")
-
-
-class SynthesisSettings(Settings):
-    """What is synthesised, and with what."""
-
-    strategies: tuple[str, ...] = Field(default=PUBLISHED, description="Of Q-Flip.")
-    samples_per_pair: int = Field(
-        default=1, ge=1, description="Rewrites for each question and strategy."
-    )
-    rewriter: str = Field(default="slot_fill", description="slot_fill or instruct.")
-    rewriter_model: str | None = Field(
-        default=None, description="Chat model of the instruct rewriter: directory or hub id."
-    )
-    lexicon_share: float = Field(default=0.15, ge=0.0, le=1.0)
-    detector: str = Field(default="mini", description="mini, grounding_dino, module:Class.")
-    detector_model: str | None = None
-    present: float | None = Field(
-        default=None,
-        gt=0.0,
-        description="Strength from which on a thing counts as detected; None: see next.",
-    )
-    present_quantile: float = Field(
-        default=0.5,
-        ge=0.0,
-        le=1.0,
-        description="Without it: this quantile of what a memory's known referents reach.",
-    )
-    inpainter: str = Field(default="patchmatch")
-    inpainter_model: str | None = Field(default=None, description="LaMa's TorchScript file.")
-    vflip: bool = True
-    vflip_share: float = Field(
-        default=1.0, ge=0.0, le=1.0, description="Share of the questions that are erased."
-    )
-    sham: bool = True
-    qflip: bool = True
-    erase: EraseSettings = EraseSettings()
-    seed: int = 0
-
-    @field_validator("strategies")
-    @classmethod
-    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if name not in STRATEGIES:
-                raise ValueError(f"unknown strategy '{name}'; known: {', '.join(STRATEGIES)}")
-        return value
-
-
-def load_detector(settings: SynthesisSettings) -> Detector:
-    """The detector that the settings name.
-
-    Raises:
-        ConfigError: the name is unknown.
-    """
-    if settings.detector == "mini":
-        from semflip_train.synthesis.detect import MiniDetector
-
-        return MiniDetector() if settings.present is None else MiniDetector(settings.present)
-    if settings.detector == "grounding_dino":
-        from semflip_train.synthesis.grounding_dino import GroundingDino
-
-        model = settings.detector_model
-        return (
-            GroundingDino(model)
-            if settings.present is None
-            else GroundingDino(model, settings.present)
-        )
-    if ":" in settings.detector:
-        module, _, name = settings.detector.partition(":")
-        try:
-            made: Detector = getattr(import_module(module), name)()
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(f"detector '{settings.detector}': {error}") from error
-        return made
-    raise ConfigError(
-        f"unknown detector '{settings.detector}'; known: mini, grounding_dino, or your own as "
-        "'module:Class'"
-    )
-
-
-def load_rewriter(settings: SynthesisSettings) -> Rewriter:
-    """The rewriter that the settings name.
-
-    Raises:
-        ConfigError: the name is unknown.
-    """
-    if settings.rewriter == "slot_fill":
-        from semflip_train.synthesis.lexicon import load_lexicon
-        from semflip_train.synthesis.qflip import SlotFill
-
-        return SlotFill(load_lexicon(), lexicon_share=settings.lexicon_share, seed=settings.seed)
-    if settings.rewriter == "instruct":
-        from semflip_train.synthesis.instruct import Instruct
-
-        return Instruct(settings.rewriter_model, seed=settings.seed)
-    raise ConfigError(f"unknown rewriter '{settings.rewriter}'; known: slot_fill, instruct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +67,9 @@ class SequenceSynthesis:
         self._settings = settings
         self._folder = folder
         self._root = root
-        self._frames = frames
         self._others = others
-        self._keyframes = keyframes
-        self._detector = load_detector(settings)
+        self.eraser = MemoryEraser(frames, self._queries, settings, keyframes)
         self._rewriter = load_rewriter(settings) if settings.qflip else None
-        self._seen: SeenMemory | None = None
         self._elsewhere: list[Query] | None = None
         self.made_now = 0
 
@@ -201,14 +91,8 @@ class SequenceSynthesis:
 
     @property
     def seen(self) -> SeenMemory:
-        """The memory as the detector sees it; pictures are decoded on first use."""
-        if self._seen is None:
-            self._seen = SeenMemory(self._frames.views(), self._detector, self._settings.present)
-            known = [q.referent for q in self._queries if q.referent]
-            if self._settings.present is None and known:
-                reached = [self._seen.strengths(noun_of(name)).max() for name in known]
-                self._seen.present = float(np.quantile(reached, self._settings.present_quantile))
-        return self._seen
+        """The memory as the detector sees it."""
+        return self.eraser.seen
 
     @property
     def elsewhere(self) -> list[Query]:
@@ -291,66 +175,35 @@ class SequenceSynthesis:
     def _vflips(
         self, query: Query, base: Sample, counts: Counter[str], rng: random.Random
     ) -> list[Sample]:
-        phrase = noun_of(query.referent or "")
-        if not phrase:
-            referent = find_referent(query.question)
-            phrase = referent.core.of(query.question) if referent else ""
+        phrase = phrase_to_erase(query)
         if not phrase:
             counts["dropped vflip: no referent"] += 1
             return []
-        eraser = Eraser(
-            self._detector,
-            load_inpainter(
-                self._settings.inpainter,
-                **({"model": self._settings.inpainter_model}
-                   if self._settings.inpainter_model else {}),
-            ),
-            self._frames.encode_derived,
-            self._keyframes,
-            self._settings.erase,
-            self.seen.limit,
-        )  # fmt: skip
-        views = self.seen.views
-        erased, problem = eraser.erase(phrase, views)
+        erased, problem = self.eraser.erase(phrase)
         if problem is not None:
             counts[f"dropped vflip: {problem}"] += 1
             return []
         counts["made vflip"] += 1
-        made = base.model_copy(
-            update={
-                "id": f"{query.id}/vflip",
-                "label": 1,
-                "kind": "vflip",
-                "reason": reason_for("vflip", ""),
-                "frames": self._store("vflip", query, erased),
-            }
-        )
-        samples = [made]
+        samples = [
+            base.model_copy(
+                update={
+                    "id": f"{query.id}/vflip",
+                    "label": 1,
+                    "kind": "vflip",
+                    "reason": reason_for("vflip", ""),
+                    "frames": self._store("vflip", query, erased),
+                }
+            )
+        ]
         if self._settings.sham:
-            others = [
-                noun
-                for q in self._queries
-                if (noun := noun_of(q.referent or ""))
-                and noun.lower() not in query.question.lower()
-                and alike(noun, phrase) <= SAME_THING
-            ]
-            rng.shuffle(others)
-            for other in others[:8]:
-                sham, problem = eraser.sham(erased, other, views, phrase)
-                if problem is None:
-                    counts["made sham"] += 1
-                    samples.append(
-                        base.model_copy(
-                            update={
-                                "id": f"{query.id}/sham",
-                                "kind": "sham",
-                                "frames": self._store("sham", query, sham),
-                            }
-                        )
-                    )
-                    break
-            else:
-                counts["dropped sham: no other object to erase"] += 1
+            sham, problem = self.eraser.sham(query, phrase, erased, rng)
+            if problem is not None:
+                counts[f"dropped sham: {problem}"] += 1
+                return samples
+            counts["made sham"] += 1
+            frames = self._store("sham", query, sham)
+            changes = {"id": f"{query.id}/sham", "kind": "sham", "frames": frames}
+            samples.append(base.model_copy(update=changes))
         return samples
 
     def _store(self, kind: str, query: Query, erased: Sequence[Erased]) -> tuple[ErasedFrame, ...]:

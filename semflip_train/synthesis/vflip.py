@@ -1,21 +1,32 @@
 """V-Flip: erase what a question asks about from every frame, and a sham beside it.
 
 Parse, detect in every frame, grow the mask, inpaint, store as JPEG like any frame, and verify that
-detection has collapsed; a sample that does not pass is dropped and the reason counted. The sham
-erases, by the same operator and area, an object that the question does not mention: label 0, so
-that the gate learns absence and not inpainting.
+detection has collapsed in every frame; a sample that does not pass is dropped and the reason
+counted. The question is answerable, so its referent is known to be somewhere: *where* is judged by
+strengths relative to what the same phrase reaches in the rest of the memory, as a detector's scale
+differs from phrase to phrase. The sham erases, by the same operator and area, an object that the
+question does not mention: label 0, so that the gate learns absence and not inpainting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
+from pydantic import Field
 
 from semflip_core.frames import FrameFeatures, Picture
 from semflip_core.settings import KeyframeSettings, Settings
-from semflip_train.synthesis.detect import Box, Detection, Detector, View, box_overlap
+from semflip_train.synthesis.detect import (
+    Array,
+    Box,
+    Detection,
+    Detector,
+    View,
+    box_overlap,
+)
 from semflip_train.synthesis.inpaint import Inpainter, Mask
 
 NOT_SEEN = "referent not detected"
@@ -28,23 +39,70 @@ NO_SHAM = "no other object to erase as a sham"
 class EraseSettings(Settings):
     """How V-Flip erases.
 
+    Shares below are of the way from the memory's background (what the phrase reaches in an average
+    frame) to the strongest frame.
+
     Args:
-        relative: a frame shows the referent if its strength is at least this share of the best.
-        floor: and at least this share of the threshold of presence.
+        floor: least strength of the strongest frame, as a share of the threshold of presence.
+        relative: a frame that reaches this share shows the referent.
+        trailing: so does one beside it in time, from this share on: a thing does not vanish
+            between two keyframes, a weak detection of it does.
+        background_cap: the background is at most this share of the strongest frame.
         grow: the mask is grown by this share of the picture's width on each side.
         max_frames: most frames that may show it; more is much work and rarely erased whole.
         max_area: most of a picture that may be erased.
-        drop: relative drop of the strength that counts as erased.
+        drop: relative drop above the background that counts as erased.
         rounds: times that a frame which still shows it is erased again.
     """
 
-    relative: float = 0.6
-    floor: float = 0.7
-    grow: float = 0.02
-    max_frames: int = 12
-    max_area: float = 0.5
-    drop: float = 0.4
-    rounds: int = 3
+    floor: float = Field(default=0.7, ge=0.0)
+    relative: float = Field(default=0.6, gt=0.0, le=1.0)
+    trailing: float = Field(default=0.15, ge=0.0, le=1.0)
+    background_cap: float = Field(default=0.4, ge=0.0, lt=1.0)
+    grow: float = Field(default=0.02, ge=0.0, le=0.5)
+    max_frames: int = Field(default=32, ge=1)
+    max_area: float = Field(default=0.5, gt=0.0, le=1.0)
+    drop: float = Field(default=0.6, gt=0.0, le=1.0)
+    rounds: int = Field(default=4, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Strengths that a phrase reaches in one memory.
+
+    Args:
+        background: in an average frame.
+        best: in the strongest.
+    """
+
+    background: float
+    best: float
+
+    @classmethod
+    def of(cls, strengths: Array, settings: EraseSettings) -> Levels:
+        """From every frame's strength, ``(frames,)``."""
+        best = float(strengths.max())
+        return cls(min(float(np.median(strengths)), settings.background_cap * best), best)
+
+    def at(self, share: float) -> float:
+        """The strength at a share of the way from background to best."""
+        return self.background + share * (self.best - self.background)
+
+
+def frames_showing(strengths: Array, levels: Levels, settings: EraseSettings) -> list[int]:
+    """Frames taken to show a phrase: strong ones, and weaker ones in an unbroken row with them.
+
+    Args:
+        strengths: ``(frames,)`` in order of time.
+    """
+    weak = strengths >= levels.at(settings.trailing)
+    strong = strengths >= levels.at(settings.relative)
+    shown: list[int] = []
+    for is_weak, group in groupby(range(len(strengths)), key=lambda i: bool(weak[i])):
+        row = list(group)
+        if is_weak and strong[row].any():
+            shown += row
+    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +143,40 @@ class Eraser:
     def erase(self, phrase: str, views: Sequence[View]) -> tuple[list[Erased], str | None]:
         """Erase a phrase from every frame that shows it.
 
+        Args:
+            views: in order of time.
+
         Returns:
             The changed frames, and the reason to drop the sample, or None.
         """
         strengths = self.detector.strengths(phrase, views)
-        best = float(strengths.max(initial=0.0))
-        if best < self.present:
+        if strengths.max(initial=0.0) < max(self.settings.floor * self.present, 1e-6):
             return [], NOT_SEEN
-        limit = max(self.settings.relative * best, self.settings.floor * self.present)
-        shown = [i for i in range(len(views)) if strengths[i] >= limit]
+        levels = Levels.of(strengths, self.settings)
+        shown = frames_showing(strengths, levels, self.settings)
         if len(shown) > self.settings.max_frames:
             return [], EVERYWHERE
         erased: list[Erased] = []
-        for index in shown:
-            frame, problem = self._erase_frame(phrase, index, views[index], limit)
+        for index in sorted(shown, key=lambda i: -strengths[i]):  # the likeliest to fail first
+            frame, problem = self._erase_frame(phrase, index, views[index], levels)
             if frame is None:
                 return erased, problem
             erased.append(frame)
-        return erased, None
+        return sorted(erased, key=lambda frame: frame.index), None
 
     def _erase_frame(
-        self, phrase: str, index: int, view: View, limit: float
+        self, phrase: str, index: int, view: View, levels: Levels
     ) -> tuple[Erased | None, str | None]:
         picture, features = view.picture, view.features
         mask = np.zeros(picture.shape[:2], dtype=bool)
         before = float(self.detector.strengths(phrase, [view])[0])
-        target = min(limit, (1.0 - self.settings.drop) * before)
+        kept = (1.0 - self.settings.drop) * (before - levels.background)
+        target = max(levels.background + kept, levels.at(self.settings.trailing))
         for _ in range(self.settings.rounds):
             detections = self.detector.detect(phrase, [View(picture, features)])[0]
             strong = [d for d in detections if d.strength >= max(target, 0.85 * before)]
-            for item in tightest(strong or detections[:1]):
+            fresh = [d for d in detections if d.strength >= target]
+            for item in tightest(strong or fresh or detections[:1]):
                 mask |= box_mask(item.box, picture.shape[:2], self.settings.grow)
             if mask.mean() > self.settings.max_area:
                 return None, TOO_LARGE
