@@ -1,94 +1,133 @@
-"""Ablations: the same experiment with one thing changed, side by side in one table."""
+"""Ablations: the same experiment with one thing changed, all in one table.
+
+Test questions are asked once, as the experiment is configured. A variant is a gate trained on
+other rows, other inputs or other settings and scored on the same embeddings, so that differences
+are paired. Everything is kept: the same command goes on where it stopped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from semflip_core.errors import ConfigError
-from semflip_core.settings import read_settings
+from semflip_train.calibration import CalibrationError
+from semflip_train.categories import never_synthesised, sources_of
+from semflip_train.comparison import Tables, gate_method, trained_on
 from semflip_train.engines import Engine
-from semflip_train.pipeline import run_experiment
+from semflip_train.evaluate import judge_all, parts_of, test_datasets
+from semflip_train.evaluation import Judged
+from semflip_train.features import load_table
+from semflip_train.methods import Method
+from semflip_train.pipeline import calibrate_stage, train_stage
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
-from semflip_train.shown import COLUMNS
+from semflip_train.stages import backends, embed, synthesise
 from semflip_train.stores import write_json, write_whole
 from semflip_train.summary import plain
-from semflip_train.synthesis.samples import PUBLISHED, STRATEGIES
+from semflip_train.tables import as_markdown
+from semflip_train.training import TrainingError
+from semflip_train.variants import Layout, Variant, changed, chosen_axes, layout_of
 
-Change = dict[str, Any]
-
-#: Axis -> variant -> what changes, by section of the settings.
-AXES: Mapping[str, Mapping[str, Change]] = {
-    "flips": {
-        "Q and V": {},
-        "Q alone": {"synthesis": {"vflip": False}},
-        "V alone": {"synthesis": {"qflip": False}},
-        "no sham": {"synthesis": {"sham": False}},
-    },
-    "fill": {
-        name: {"synthesis": {"inpainter": name}} for name in ("patchmatch", "telea", "mean", "blur")
-    },
-    "pool": {f"{count} a pair": {"synthesis": {"samples_per_pair": count}} for count in (1, 2, 4)},
-    "strategies": {
-        "published three": {"synthesis": {"strategies": list(PUBLISHED)}},
-        "all": {"synthesis": {"strategies": list(STRATEGIES)}},
-        **{f"only {name}": {"synthesis": {"strategies": [name]}} for name in PUBLISHED},
-    },
-    "threshold": {
-        "fixed 0.5": {"calibration": {"method": "fixed", "tau": 0.5}},
-        "balanced accuracy": {"calibration": {"method": "balanced_accuracy"}},
-        "risk control": {"calibration": {"method": "risk_control"}},
-    },
-    "members": {
-        f"{count} member{'s' if count > 1 else ''}": {"training": {"seeds": list(range(count))}}
-        for count in (1, 3, 5)
-    },
-}
-
-
-def changed(settings: ExperimentSettings, change: Change) -> ExperimentSettings:
-    """The settings with a change applied and checked; baselines are left out for speed."""
-    values = settings.model_dump(mode="json")
-    values["evaluation"]["baselines"] = False
-    for section, fields in change.items():
-        values[section] = values[section] | fields
-    return read_settings(ExperimentSettings, values, "ablation")
+Progress = Callable[[str, int, int], None]
 
 
 def ablate(
-    settings: ExperimentSettings,
-    axis: str,
+    base: RunDirectory,
+    axes: Sequence[str],
     out: Path,
     engine: Engine,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Run every variant of an axis; memories, frames and embeddings are shared between them.
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run every variant of the axes.
+
+    Args:
+        base: the experiment as it is configured; its stages are done here where they are not yet.
+        axes: names, see :data:`~semflip_train.variants.AXES`; none: all.
 
     Returns:
-        Variant -> metrics; also written as ``ablation.json`` and ``ablation.md``.
+        Metrics of the base with every variant among its ``controls``; also written as
+        ``ablation.json`` and ``ablation.md``.
 
     Raises:
-        ConfigError: the axis is unknown.
+        ConfigError: an axis is unknown.
     """
-    if axis not in AXES:
-        raise ConfigError(f"unknown ablation '{axis}'; known: {', '.join(AXES)}")
-    results: dict[str, dict[str, Any]] = {}
-    for name, change in AXES[axis].items():
-        folder = out / name.replace(" ", "_")
-        run = RunDirectory.create(folder, changed(settings, change), out / "cache")
-        results[name] = run_experiment(run, engine, progress)
-    write_json(out / "ablation.json", plain({"axis": axis, "variants": results}))
-    write_whole(out / "ablation.md", as_markdown(axis, results))
-    return results
+    variants = chosen_axes(axes)
+    _prepare(base, engine, progress)
+    gate = calibrate_stage(base)
+    judged, _ = judge_all(
+        test_datasets(base.settings, "test"),
+        base.settings,
+        split="test",
+        out=base.evaluation,
+        gate=gate,
+        cache=base.cache_root,
+        training_run=base,
+        progress=progress,
+    )
+    layout = layout_of(backends(base)[0])
+    rows = []
+    for number, (name, variant) in enumerate(variants.items(), start=1):
+        rows.append(_row(name, variant, base, judged, layout, out, engine, progress))
+        if progress is not None:
+            progress("variants", number, len(variants))
+    train = load_table(base.features / "train")
+    untaught = never_synthesised(_categories(judged), sources_of(train.samples))
+    metrics: dict[str, Any] = plain(
+        parts_of(judged, gate, gate_method(judged, gate, untaught), rows, base.settings)
+    )
+    write_json(out / "ablation.json", metrics)
+    write_whole(out / "ablation.md", as_markdown(metrics))
+    return metrics
 
 
-def as_markdown(axis: str, results: Mapping[str, Mapping[str, Any]]) -> str:
-    """One row a variant."""
-    lines = [f"| {axis} | " + " | ".join(COLUMNS.values()) + " |"]
-    lines.append("|---" * (len(COLUMNS) + 1) + "|")
-    for name, metrics in results.items():
-        cells = [metrics.get(key) for key in COLUMNS]
-        shown = ["-" if v is None or v != v else f"{v:.3f}" for v in cells]
-        lines.append(f"| {name} | " + " | ".join(shown) + " |")
-    return "\n".join(lines) + "\n"
+def _prepare(run: RunDirectory, engine: Engine, progress: Progress | None) -> None:
+    synthesise(run, engine, progress)
+    embed(run, engine, progress)
+    train_stage(run, progress)
+
+
+def _categories(judged: Sequence[Judged]) -> list[str | None]:
+    return [item.query.category for item in judged if item.label]
+
+
+def _row(
+    name: str,
+    variant: Variant,
+    base: RunDirectory,
+    judged: Sequence[Judged],
+    layout: Layout,
+    out: Path,
+    engine: Engine,
+    progress: Progress | None,
+) -> Method:
+    """The variant's gate on the base's test embeddings, or why there is none."""
+    try:
+        settings = changed(base.settings, variant.change)
+        run = base
+        if variant.resynthesised and settings != base.settings:
+            run = _resynthesised(settings, base, out / name.replace(" ", "_"), engine, progress)
+        tables = variant.tables(Tables.of(run), layout)
+        gate = trained_on(tables, settings, base)
+        x = variant.inputs(np.stack([item.vector for item in judged]), layout)
+    except (TrainingError, CalibrationError, ConfigError) as error:
+        return Method.missing(name, len(judged), str(error))
+    untaught = never_synthesised(_categories(judged), sources_of(tables.train.samples))
+    return Method.of_gate(name, gate, x, untaught=untaught)
+
+
+def _resynthesised(
+    settings: ExperimentSettings,
+    base: RunDirectory,
+    folder: Path,
+    engine: Engine,
+    progress: Progress | None,
+) -> RunDirectory:
+    """A run of its own, up to its features; frames and embeddings are shared with the base."""
+    quick = changed(settings, {"evaluation": {"baselines": False}})
+    run = RunDirectory.create(folder, quick, base.cache_root)
+    synthesise(run, engine, progress)
+    embed(run, engine, progress)
+    return run

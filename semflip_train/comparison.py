@@ -204,43 +204,25 @@ def _other_gates(
         untaught = never_synthesised(_categories(judged), sources_of(less.train.samples))
         unlearned = ", ".join(r.value for r in gate.header.untrained_reasons)
         note = f"{note}; reasons not trained: {unlearned}" if unlearned else note
-        rows.append(_gate_row(name, gate, judged, untaught, note))
+        x = np.stack([j.vector for j in judged])
+        rows.append(Method.of_gate(name, gate, x, untaught=untaught, note=note))
     return rows
 
 
 def trained_on(tables: Tables, settings: ExperimentSettings, run: RunDirectory) -> Gate:
-    """A gate trained and calibrated on these rows, kept in the run for the next time.
+    """A gate trained on these rows, kept in the run for the next time, and calibrated on them.
 
     Raises:
         TrainingError, CalibrationError: a class is missing among the rows.
     """
-    key = json_hash(
-        [
-            tables.train.data_hash(),
-            tables.calibration.data_hash(),
-            settings.training.model_dump(mode="json"),
-            settings.calibration.model_dump(mode="json"),
-        ]
-    )
+    key = json_hash([tables.train.data_hash(), settings.training.model_dump(mode="json")])
     file = run.root / "controls" / f"{key[:16]}.safetensors"
     if file.is_file():
-        return Gate.load(file)
-    gate = train_gate(tables.train, settings.training)
-    gate = calibrate(gate, tables.calibration, settings.calibration).gate
-    gate.save(file)
-    return gate
-
-
-def _gate_row(
-    name: str, gate: Gate, judged: Sequence[Judged], untaught: tuple[str, ...], note: str
-) -> Method:
-    x = np.stack([j.vector for j in judged])
-    reached = np.isfinite(x).all(axis=1)
-    members = np.full((len(x), gate.header.members), np.nan)
-    members[reached] = gate.member_scores(x[reached])
-    tau = -1.0 if gate.header.refuse_all else gate.header.tau
-    scores = members.mean(axis=1)
-    return Method.scored(name, scores, tau, members, untaught=untaught, note=note)
+        gate = Gate.load(file)
+    else:
+        gate = train_gate(tables.train, settings.training)
+        gate.save(file)
+    return calibrate(gate, tables.calibration, settings.calibration).gate
 
 
 def _prompting(judged: Sequence[Judged], settings: ExperimentSettings) -> list[Method]:

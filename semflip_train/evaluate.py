@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def evaluate_stage(
 ) -> dict[str, Any]:
     """Judge every question of a split; writes ``metrics.json`` and ``predictions.jsonl``.
 
-    Returns what stands in ``metrics.json``, None for what nothing tells. Several datasets (``evaluation.datasets``) are judged together, and each for itself.
+    Returns what stands in ``metrics.json``, None for what nothing tells.
 
     Raises:
         ConfigError: the split has no such name, or two datasets have the same one.
@@ -54,42 +54,75 @@ def evaluate_stage(
     """
     if split not in SPLITS:
         raise ConfigError(f"unknown split '{split}'; known: {', '.join(SPLITS)}")
-    datasets = [load_dataset(d) for d in settings.evaluation.datasets or (settings.dataset,)]
-    for dataset in datasets:
-        dataset.split(split)
-    names = dataset_names(datasets)
+    datasets = test_datasets(settings, split)
     gate = Gate.load(gate_file or shipped_gate(settings.encoder))
-    backends = load_backends(settings.encoder, settings.retriever, settings.encoder_options)
-    judged: list[Judged] = []
-    asked = 0
-    with ExitStack() as stack:
-        prompter = _prompter(settings, out, stack)
-        for name, dataset in zip(names, datasets, strict=True):
-            stage = _Judging(settings, gate, backends, out, cache, training_run, prompter)
-            found = stage.judge(dataset, split, progress)
-            judged += found if len(datasets) == 1 else [_named(item, name) for item in found]
-            asked += stage.asked_now
+    judged, asked = judge_all(
+        datasets,
+        settings,
+        split=split,
+        out=out,
+        gate=gate,
+        cache=cache,
+        training_run=training_run,
+        progress=progress,
+    )
     write_predictions(out / "predictions.jsonl", judged)
-    metrics = metrics_of(judged, gate, settings, training_run)
+    metrics = parts_of(judged, gate, *compare(judged, gate, settings, training_run), settings)
+    metrics["sham"] = sham_control(gate, training_run)
+    metrics["training"] = _training(training_run)
     metrics["asked_now"] = asked
     written: dict[str, Any] = plain(metrics)
     write_json(out / "metrics.json", written)
     return written
 
 
-def dataset_names(datasets: Sequence[Dataset]) -> list[str]:
-    """Folder names, which must differ.
+def test_datasets(settings: ExperimentSettings, split: Split) -> dict[str, Dataset]:
+    """What is judged, by folder name: ``evaluation.datasets``, or the experiment's own.
 
     Raises:
-        ConfigError: two are the same.
+        ConfigError: two have the same folder name.
+        DatasetError: the split of one is empty.
     """
-    names = [dataset.root.resolve().name for dataset in datasets]
-    if len(set(names)) < len(names):
-        raise ConfigError(
-            f"datasets of the same folder name ({', '.join(sorted(names))}): results are told "
-            "apart by it; rename or link one"
-        )
-    return names
+    found: dict[str, Dataset] = {}
+    for folder in settings.evaluation.datasets or (settings.dataset,):
+        dataset = load_dataset(folder)
+        dataset.split(split)
+        name = dataset.root.resolve().name
+        if name in found:
+            raise ConfigError(
+                f"two datasets in folders named '{name}': results are told apart by that name; "
+                "rename one, or link it under another name"
+            )
+        found[name] = dataset
+    return found
+
+
+def judge_all(
+    datasets: Mapping[str, Dataset],
+    settings: ExperimentSettings,
+    *,
+    split: Split,
+    out: Path,
+    gate: Gate,
+    cache: Path,
+    training_run: RunDirectory | None,
+    progress: Progress | None,
+) -> tuple[list[Judged], int]:
+    """Every question of a split, and how many were asked now.
+
+    Several datasets are judged together; their names then stand before ids, sequences and pairs.
+    """
+    backends = load_backends(settings.encoder, settings.retriever, settings.encoder_options)
+    judged: list[Judged] = []
+    asked = 0
+    with ExitStack() as stack:
+        prompter = _prompter(settings, out, stack)
+        for name, dataset in datasets.items():
+            stage = _Judging(settings, gate, backends, out, cache, training_run, prompter)
+            found = stage.judge(dataset, split, progress)
+            judged += found if len(datasets) == 1 else [_named(item, name) for item in found]
+            asked += stage.asked_now
+    return judged, asked
 
 
 def _prompter(settings: ExperimentSettings, out: Path, stack: ExitStack) -> Prompter | None:
@@ -178,14 +211,14 @@ class _Judging:
         return judged
 
 
-def metrics_of(
+def parts_of(
     judged: Sequence[Judged],
     gate: Gate,
+    mine: Method,
+    others: Sequence[Method],
     settings: ExperimentSettings,
-    training_run: RunDirectory | None,
 ) -> dict[str, Any]:
-    """All metrics: of all questions, of each slice, of each dataset; controls beside each."""
-    mine, others = compare(judged, gate, settings, training_run)
+    """All metrics: of all questions, of each slice, of each dataset; the others beside each."""
     whole = Questions(judged)
     metrics = _part(whole, mine, others, settings)
     slices = sorted({j.query.slice for j in judged if j.query.slice})
@@ -201,8 +234,6 @@ def metrics_of(
         "trained_reasons": [r.value for r in gate.header.reasons],
         "untrained_reasons": [r.value for r in gate.header.untrained_reasons],
     }
-    metrics["sham"] = sham_control(gate, training_run)
-    metrics["training"] = _training(training_run)
     return metrics
 
 

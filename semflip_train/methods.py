@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from semflip_core.gate import Gate
+
 Scores = NDArray[np.float64]
 Refusals = NDArray[np.bool_]
 
@@ -57,6 +59,23 @@ class Method:
         return cls(
             name, filled, filled > threshold, threshold, members, untaught=untaught, note=note
         )
+
+    @classmethod
+    def of_gate(
+        cls,
+        name: str,
+        gate: Gate,
+        x: NDArray[np.float32],
+        *,
+        untaught: tuple[str, ...] = (),
+        note: str = "",
+    ) -> Method:
+        """Another gate on embeddings ``(n, dim)``; where those are NaN it refuses."""
+        reached = np.isfinite(x).all(axis=1)
+        members = np.full((len(x), gate.header.members), np.nan)
+        members[reached] = gate.member_scores(x[reached])
+        tau = -1.0 if gate.header.refuse_all else gate.header.tau
+        return cls.scored(name, members.mean(axis=1), tau, members, untaught=untaught, note=note)
 
     def among(self, rows: Sequence[int] | NDArray[np.int64]) -> Method:
         """The same method on some of the questions."""

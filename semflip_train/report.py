@@ -15,15 +15,7 @@ from semflip_train.report_charts import category_bars, curves
 from semflip_train.report_examples import examples
 from semflip_train.run_directory import RunDirectory
 from semflip_train.stores import StoreError, write_whole
-from semflip_train.tables import (
-    as_html,
-    as_latex,
-    as_markdown,
-    dataset_rows,
-    parts,
-    reason_rows,
-    table_rows,
-)
+from semflip_train.tables import as_html, as_latex, as_markdown, reason_rows, tables_of
 
 Metrics = Mapping[str, Any]
 STYLE = """
@@ -134,18 +126,11 @@ def _results(metrics: Metrics) -> str:
         "words alone: 0). Last column: AUROC of the gate minus that of the row, on the same "
         "draws.</p>"
     ]
-    for part in parts(metrics):
-        c = part.metrics["counts"]
+    for table in tables_of(metrics):
+        title = table.title[:1].upper() + table.title[1:]
         blocks.append(
-            f"<h3>{html.escape(part.title[:1].upper() + part.title[1:])}</h3><p class=note>"
-            f"{c['answerable']} answerable, {c['unanswerable']} unanswerable, {c['pairs']} pairs, "
-            f"{c['resampled_groups']} groups resampled</p>{as_html(table_rows(part.metrics))}"
-        )
-    if rows := dataset_rows(metrics):
-        names = ", ".join(metrics["datasets"])
-        blocks.append(
-            f"<h3>Mean ± standard deviation over {len(metrics['datasets'])} datasets</h3>"
-            f"<p class=note>{html.escape(names)}</p>{as_html(rows)}"
+            f"<h3>{html.escape(title)}</h3><p class=note>{html.escape(table.note)}</p>"
+            f"{as_html(table)}"
         )
     return "".join(blocks)
 

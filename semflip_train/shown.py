@@ -118,23 +118,29 @@ COLUMNS = {
 
 
 def print_metrics(metrics: Mapping[str, Any]) -> None:
-    """Every table of results: the gate, its seeds, controls and baselines."""
+    """The headline of each slice: the gate, controls and baselines, without intervals."""
     from rich.console import Console
     from rich.table import Table
 
-    from semflip_train.tables import TITLES, tables_of
+    from semflip_train.tables import GATE_ROW, parts
 
     console = Console()
-    for title, rows in tables_of(metrics):
-        table = Table(title=f"{title}; positive: unanswerable")
+    shown = parts(metrics)
+    for part in shown:
+        if part.kind == "words_alone":
+            continue
+        table = Table(title=f"{part.title}; positive class: unanswerable")
         table.add_column("")
-        for name in TITLES:
-            table.add_column(name, justify="right")
-        for row in rows:
-            cells = row.cells or (f"not run: {row.not_run}",)
-            table.add_row(("… " if row.below else "") + row.name, *cells)
+        for title in COLUMNS.values():
+            table.add_column(title, justify="right")
+        for name, values in {GATE_ROW: part.metrics, **part.metrics["controls"]}.items():
+            if "not_run" not in values:
+                table.add_row(name, *(_cell(values.get(key)) for key in COLUMNS))
         console.print(table)
-    for key in ("evidence_recall", "goal_success", "evidence_accuracy", "end_to_end"):
+    for name, values in metrics["controls"].items():
+        if "not_run" in values:
+            console.print(f"not run: {name}: {values['not_run']}", style="dim", highlight=False)
+    for key in ("goal_success", "evidence_accuracy", "end_to_end"):
         console.print(f"{key.replace('_', ' ')}: {_cell(metrics.get(key))}")
 
 

@@ -89,7 +89,7 @@ def calibrate(run: RunFolder) -> None:
 
 
 def evaluate(
-    dataset: Annotated[Path, typer.Argument(help="Dataset folder.")],
+    datasets: Annotated[list[Path], typer.Argument(help="Dataset folders, judged together.")],
     out: Annotated[Path, typer.Option(help="Folder for metrics.json and predictions.jsonl.")],
     split: Annotated[str, typer.Option(help="train, calibration or test.")] = "test",
     encoder: Annotated[str, typer.Option(help="Name of the encoder.")] = "mini",
@@ -104,21 +104,23 @@ def evaluate(
     from semflip_train.evaluate import evaluate_stage
     from semflip_train.shown import print_metrics, steps
 
+    trained = RunDirectory.open(run) if run else None
     settings = (
-        RunDirectory.open(run).settings
-        if run
+        trained.settings
+        if trained
         else ExperimentSettings(
-            name="evaluation", dataset=str(dataset), encoder=encoder, retriever=retriever
+            name="evaluation", dataset=str(datasets[0]), encoder=encoder, retriever=retriever
         )
     )
+    chosen = settings.evaluation.model_copy(update={"datasets": tuple(map(str, datasets))})
     with steps() as progress:
         metrics = evaluate_stage(
-            settings.model_copy(update={"dataset": str(dataset)}),
+            settings.model_copy(update={"evaluation": chosen}),
             split=split,
             out=out,
-            gate_file=gate,
-            cache=cache or (RunDirectory.open(run).cache_root if run else out / "cache"),
-            training_run=RunDirectory.open(run) if run else None,
+            gate_file=gate or (trained.gate if trained else None),
+            cache=cache or (trained.cache_root if trained else out / "cache"),
+            training_run=trained,
             progress=progress,
         )
     print_metrics(metrics)
@@ -155,24 +157,30 @@ def run_all(
 
 def ablate(
     config: Annotated[Path, typer.Argument(help="Experiment YAML.")],
-    axis: Annotated[
-        str, typer.Argument(help="flips, fill, pool, strategies, threshold or members.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the variants' runs.")],
+    out: Annotated[Path, typer.Option(help="Folder for the table and the variants' runs.")],
+    axes: Annotated[
+        list[str] | None,
+        typer.Argument(help="flips, inputs, strategies, members, threshold, fill, pool; none: all"),
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option(help="Run of the same experiment; default: OUT/base.")
+    ] = None,
     engine: EngineName = "local",
     address: Address = None,
     gpus: Gpus = 0.0,
     workers: Workers = None,
 ) -> None:
-    """The same experiment with one thing changed, side by side."""
+    """The same experiment with one thing changed, in one table."""
     from semflip_train.ablation import ablate as run_ablation
-    from semflip_train.ablation import as_markdown
-    from semflip_train.shown import steps
+    from semflip_train.shown import print_metrics, steps
 
     made = _engine(engine, address, gpus, workers)
+    settings = read_experiment(config)
+    run = RunDirectory.open(base) if base else RunDirectory.create(out / "base", settings)
     with steps() as progress:
-        results = run_ablation(read_experiment(config), axis, out, made, progress)
-    typer.echo(as_markdown(axis, results))
+        metrics = run_ablation(run, axes or [], out, made, progress)
+    print_metrics(metrics)
+    typer.echo(f"table in {out / 'ablation.md'}")
 
 
 def register(app: typer.Typer) -> None:

@@ -230,7 +230,10 @@ def compare_methods(
 
 
 def _extras(questions: Questions, method: Method) -> dict[str, Any]:
-    extras: dict[str, Any] = {"threshold": method.threshold}
+    extras: dict[str, Any] = {
+        "threshold": method.threshold,
+        "per_category": recall_by(questions.categories, questions.labels, method.refused),
+    }
     if method.note:
         extras["note"] = method.note
     if method.untaught:

@@ -1,4 +1,4 @@
-"""The table of results as HTML, Markdown and LaTeX, from ``metrics.json``.
+"""The tables of results as HTML, Markdown and LaTeX, from ``metrics.json``.
 
 One table for each part of a test, every method in it: the gate, its seeds, controls and baselines.
 """
@@ -13,11 +13,11 @@ from semflip_train.shown import COLUMNS
 
 Metrics = Mapping[str, Any]
 LEAD = "gate's AUROC lead"
-TITLES = (*COLUMNS.values(), LEAD)
+GATE_ROW = "gate (ensemble)"
 
 
 class Row(NamedTuple):
-    """A row: its name, a cell for each of :data:`TITLES`, and whether it belongs to the one above.
+    """A row: its name, a cell for each column, and whether it belongs to the one above.
 
     ``not_run`` says why it has no cells.
     """
@@ -26,6 +26,15 @@ class Row(NamedTuple):
     cells: tuple[str, ...] = ()
     below: bool = False
     not_run: str = ""
+
+
+class Table(NamedTuple):
+    """A table: its title, what stands under it, the heads of its columns, its rows."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: list[Row]
 
 
 class Part(NamedTuple):
@@ -55,12 +64,37 @@ def parts(metrics: Metrics) -> list[Part]:
     return found
 
 
-def table_rows(metrics: Metrics) -> list[Row]:
-    """The gate, its seeds, controls and baselines, with intervals."""
-    rows = list(_rows_of("gate (ensemble)", metrics))
-    for name, values in (metrics.get("controls") or {}).items():
-        rows += _rows_of(name, values)
-    return rows
+def tables_of(metrics: Metrics) -> list[Table]:
+    """Every table: the parts', recall by category, the mean over datasets."""
+    made = [
+        Table(part.title, _counted(part.metrics), (*COLUMNS.values(), LEAD), _rows(part.metrics))
+        for part in parts(metrics)
+    ]
+    for part in parts(metrics):
+        if part.kind == "all" and part.metrics["per_category"]:
+            made.append(_category_table(part))
+    if over := metrics.get("over_datasets"):
+        rows = [Row(name, _mean_cells(values)) for name, values in over.items()]
+        title = f"mean ± standard deviation over {len(metrics['datasets'])} datasets"
+        note = ", ".join(metrics["datasets"])
+        made.append(Table(title, note, tuple(COLUMNS.values()), rows))
+    return made
+
+
+def _counted(metrics: Metrics) -> str:
+    c = metrics["counts"]
+    return (
+        f"{c['answerable']} answerable, {c['unanswerable']} unanswerable, {c['pairs']} pairs, "
+        f"{c['resampled_groups']} groups resampled"
+    )
+
+
+def _methods(metrics: Metrics) -> dict[str, Metrics]:
+    return {GATE_ROW: metrics, **(metrics.get("controls") or {})}
+
+
+def _rows(metrics: Metrics) -> list[Row]:
+    return [row for name, values in _methods(metrics).items() for row in _rows_of(name, values)]
 
 
 def _rows_of(name: str, values: Metrics) -> Iterator[Row]:
@@ -68,19 +102,18 @@ def _rows_of(name: str, values: Metrics) -> Iterator[Row]:
         yield Row(name, not_run=str(values["not_run"]))
         return
     lead = (values.get("gate_leads_by") or {}).get("auroc")
-    yield Row(name, (*_cells(values), "" if lead is None else _signed(lead)))
+    cells = [_cell(values, key) for key in COLUMNS]
+    yield Row(name, (*cells, "" if lead is None else _signed(lead)))
     if members := values.get("members"):
-        yield Row(f"its {len(members['each'])} seeds, mean ± deviation", _seeds(members), True)
-    if untaught := values.get("untaught"):
-        names = ", ".join(untaught["categories"])
+        title = f"its {len(members['each'])} seeds, mean ± deviation"
+        yield Row(title, (*_mean_cells(members), ""), True)
+    untaught = values.get("untaught")
+    if untaught and untaught["count"]:
+        names = ", ".join(untaught["categories"]).replace("_", " ")
         title = f"recall on what it was never shown ({names}; n = {untaught['count']})"
-        cells = [""] * len(TITLES)
+        cells = [""] * len(COLUMNS)
         cells[list(COLUMNS).index("recall")] = _cell(values, "untaught_recall")
-        yield Row(title, tuple(cells), True)
-
-
-def _cells(values: Metrics) -> list[str]:
-    return [_cell(values, key) for key in COLUMNS]
+        yield Row(title, (*cells, ""), True)
 
 
 def _cell(values: Metrics, key: str) -> str:
@@ -101,61 +134,44 @@ def _signed(lead: Sequence[float | None]) -> str:
     return f"{value:+.3f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
 
 
-def _seeds(members: Metrics) -> tuple[str, ...]:
-    mean, spread = members["mean"], members["spread"]
-    cells = [
+def _mean_cells(made: Metrics) -> tuple[str, ...]:
+    mean, spread = made["mean"], made["spread"]
+    return tuple(
         "-" if mean.get(key) is None else f"{mean[key]:.3f} ± {spread[key]:.3f}" for key in COLUMNS
-    ]
-    return (*cells, "")
-
-
-def dataset_rows(metrics: Metrics) -> list[Row]:
-    """Mean and deviation of each method over several datasets; empty for one."""
-    over: Mapping[str, Metrics] = metrics.get("over_datasets") or {}
-    rows = []
-    for name, made in over.items():
-        mean, spread = made["mean"], made["spread"]
-        cells = [
-            "-" if mean.get(key) is None else f"{mean[key]:.3f} ± {spread[key]:.3f}"
-            for key in COLUMNS
-        ]
-        rows.append(Row(name, (*cells, "")))
-    return rows
-
-
-def tables_of(metrics: Metrics) -> list[tuple[str, list[Row]]]:
-    """Every table with its title."""
-    made = [
-        (f"{part.title} ({_counted(part.metrics)})", table_rows(part.metrics))
-        for part in parts(metrics)
-    ]
-    if rows := dataset_rows(metrics):
-        made.append((f"mean ± deviation over {len(metrics['datasets'])} datasets", rows))
-    return made
-
-
-def _counted(metrics: Metrics) -> str:
-    c = metrics["counts"]
-    return (
-        f"{c['answerable']} answerable, {c['unanswerable']} unanswerable, {c['pairs']} pairs, "
-        f"{c['resampled_groups']} groups resampled"
     )
+
+
+def _category_table(part: Part) -> Table:
+    """Recall of every method by category, and specificity beside it."""
+    categories = part.metrics["per_category"]
+    heads = tuple(
+        f"{name.replace('_', ' ')} ({int(values['count'])})" for name, values in categories.items()
+    )
+    rows = []
+    for name, values in _methods(part.metrics).items():
+        recalls = values.get("per_category")
+        if recalls:
+            cells = [f"{recalls[c]['recall']:.3f}" for c in categories]
+            rows.append(Row(name, (*cells, f"{values['specificity'] or 0.0:.3f}")))
+    title = part.title.replace("all questions", "recall by category")
+    return Table(title, "in brackets: how many questions", (*heads, "specificity"), rows)
 
 
 def as_markdown(metrics: Metrics) -> str:
     """Markdown tables, and the reason head's confusion."""
     blocks = []
-    for title, rows in tables_of(metrics):
-        lines = [f"**{title}**", "", "| | " + " | ".join(TITLES) + " |"]
-        lines.append("|---" + "|---:" * len(TITLES) + "|")
-        for row in rows:
+    for table in tables_of(metrics):
+        lines = [f"**{table.title}** ({table.note})", "", "| | " + " | ".join(table.columns) + " |"]
+        lines.append("|---" + "|---:" * len(table.columns) + "|")
+        for row in table.rows:
             name = f"… {row.name}" if row.below else row.name
-            cells = row.cells or (f"not run: {row.not_run}", *[""] * (len(TITLES) - 1))
+            empty = [""] * (len(table.columns) - 1)
+            cells = row.cells or (f"not run: {row.not_run}", *empty)
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         blocks.append("\n".join(lines))
     if reasons := reason_rows(metrics):
         head, *body = reasons
-        lines = ["**Reason head: category (down) and what it says (across)**", ""]
+        lines = ["**reason head: category (down), what it says (across), [what fits]**", ""]
         lines += ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
         blocks.append("\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)]))
     return "\n\n".join(blocks) + "\n"
@@ -171,60 +187,57 @@ def reason_rows(metrics: Metrics) -> list[list[str]]:
     rows = [["", *trained, *(f"{name}: not trained" for name in missing)]]
     for category, counts in confusion["table"].items():
         fitting = confusion["expected"].get(category)
-        cells = [str(counts.get(name, 0)) for name in trained]
-        marked = [
-            f"[{cell}]" if name == fitting else cell
-            for name, cell in zip(trained, cells, strict=True)
+        cells = [
+            f"[{counts.get(name, 0)}]" if name == fitting else str(counts.get(name, 0))
+            for name in trained
         ]
-        rows.append([category, *marked, *("-" for _ in missing)])
+        rows.append([category.replace("_", " "), *cells, *("-" for _ in missing)])
     return rows
 
 
 def as_latex(metrics: Metrics) -> str:
     """A LaTeX tabular for each table."""
-    made = []
-    for title, rows in tables_of(metrics):
-        body = []
-        for row in rows:
-            name = (r"\quad " if row.below else "") + _tex(row.name)
-            if row.not_run:
-                text = f"not run: {_tex(row.not_run)}"
-                body.append(rf"{name} & \multicolumn{{{len(TITLES)}}}{{l}}{{{text}}} \\")
-            else:
-                body.append(" & ".join([name, *map(_tex, row.cells)]) + r" \\")
-        head = " & ".join(["", *map(_tex, TITLES)]) + r" \\"
-        made.append(
-            "\n".join(
-                [
-                    f"% {title}",
-                    r"\begin{tabular}{l" + "r" * len(TITLES) + "}",
-                    r"\hline",
-                    head,
-                    r"\hline",
-                    *body,
-                    r"\hline",
-                    r"\end{tabular}",
-                ]
-            )
-        )
-    return "\n\n".join(made) + "\n"
+    return "\n\n".join(_tabular(table) for table in tables_of(metrics)) + "\n"
+
+
+def _tabular(table: Table) -> str:
+    body = []
+    for row in table.rows:
+        name = (r"\quad " if row.below else "") + _tex(row.name)
+        if row.not_run:
+            text = f"not run: {_tex(row.not_run)}"
+            body.append(rf"{name} & \multicolumn{{{len(table.columns)}}}{{l}}{{{text}}} \\")
+        else:
+            body.append(" & ".join([name, *map(_tex, row.cells)]) + r" \\")
+    return "\n".join(
+        [
+            f"% {table.title} ({table.note})",
+            r"\begin{tabular}{l" + "r" * len(table.columns) + "}",
+            r"\hline",
+            " & ".join(["", *map(_tex, table.columns)]) + r" \\",
+            r"\hline",
+            *body,
+            r"\hline",
+            r"\end{tabular}",
+        ]
+    )
 
 
 def _tex(text: str) -> str:
     for char in "&%_#":
         text = text.replace(char, "\\" + char)
-    return text.replace("±", r"$\pm$").replace("…", r"\ldots{}")
+    return text.replace("±", r"$\pm$")
 
 
-def as_html(rows: Sequence[Row]) -> str:
+def as_html(table: Table) -> str:
     """An HTML table."""
-    head = "".join(f"<th>{html.escape(title)}</th>" for title in ("", *TITLES))
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in ("", *table.columns))
     body = []
-    for row in rows:
+    for row in table.rows:
         kind = " class=below" if row.below else ""
         cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row.cells)
         if row.not_run:
             text = html.escape(row.not_run)
-            cells = f"<td class=missing colspan={len(TITLES)}>not run: {text}</td>"
+            cells = f"<td class=missing colspan={len(table.columns)}>not run: {text}</td>"
         body.append(f"<tr{kind}><th>{html.escape(row.name)}</th>{cells}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
