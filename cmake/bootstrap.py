@@ -25,7 +25,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".stamps"
 ROS_INSTALLED = bool(os.environ.get("ROS_DISTRO"))
-EXTRAS = "cpu,qwen,train,sim,dev" if ROS_INSTALLED else "ros,cpu,qwen,train,sim,dev"
+EXTRAS = "cpu,qwen,train,sim,ray,dev" if ROS_INSTALLED else "ros,cpu,qwen,train,sim,ray,dev"
 OLDEST_PYTHON = (3, 10)
 OLDEST_CMAKE = (3, 22)
 

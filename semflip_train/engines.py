@@ -99,6 +99,7 @@ class RayEngine:
         gpus: of one unit; a fraction lets several units share a GPU.
         retries: times that a unit is done again after its worker died.
         workers: CPUs to start Ray with where it is started here.
+        store_bytes: of the shared memory started here; results are small, pictures stay on disk.
     """
 
     name = "ray"
@@ -109,8 +110,9 @@ class RayEngine:
         *,
         cpus: float = 1.0,
         gpus: float = 0.0,
-        retries: int = 3,
+        retries: int = 1,
         workers: int | None = None,
+        store_bytes: int = 100_000_000,
     ) -> None:
         try:
             ray: Any = import_module("ray")
@@ -118,14 +120,22 @@ class RayEngine:
             raise MissingExtraError("ray", "ray", "--engine ray") from error
         self._ray = ray
         self._options = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": retries}
-        if not ray.is_initialized():
-            ray.init(
-                address=address,
-                num_cpus=None if address else workers,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-            )
+        self._started = not ray.is_initialized()
+        if not self._started:
+            return
+        quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        if address:
+            ray.init(address=address, **quiet)
+            return
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray.init(
+            num_cpus=workers,
+            include_dashboard=False,
+            object_store_memory=store_bytes,
+            _node_ip_address="127.0.0.1",  # nobody outside this machine may reach the workers
+            **quiet,
+        )
 
     def map(
         self, unit: Unit, root: str, items: Sequence[str], progress: Progress | None
@@ -151,8 +161,9 @@ class RayEngine:
         return [result for result in results if result is not None]
 
     def close(self) -> None:
-        """Stop the workers that were started here."""
-        self._ray.shutdown()
+        """Stop the workers that were started here, or leave the cluster."""
+        if self._started:
+            self._ray.shutdown()
 
 
 def load_engine(name: str, **options: Any) -> Engine:
