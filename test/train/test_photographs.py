@@ -164,3 +164,14 @@ def test_a_large_picture_is_scaled_down_and_keeps_its_shape() -> None:
     assert _bounded(np.zeros((600, 4 * LONGEST_SIDE, 3), np.uint8)).shape == (150, LONGEST_SIDE, 3)
     small = np.zeros((60, 80, 3), np.uint8)
     assert _bounded(small) is small
+
+
+def test_windows_of_a_picture_stay_inside_it_and_travel_its_edges() -> None:
+    from semflip_train.photographs.slice import _pan
+
+    columns = np.tile(np.arange(80, dtype=np.uint8)[None, :, None], (40, 1, 3))
+    whole, *windows = _pan(columns, 5)
+    assert whole.shape == (40, 80, 3)
+    assert {window.shape for window in windows} == {(30, 60, 3)}
+    assert [int(window[0, 0, 0]) for window in windows] == [0, 13, 13, 0]
+    assert len(list(_pan(columns, 1))) == 1
