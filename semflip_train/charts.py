@@ -50,11 +50,12 @@ def _frame(
     turned = f' transform="rotate(-90 13 {middle:.1f})"'
     labels = _text(_x(0.5), HEIGHT - 12, x_label) + _text(13, middle, y_label, extra=turned)
     entries = "".join(
-        f'<rect x="{LEFT}" y="{HEIGHT + LINE * i - 8:.1f}" width="14" height="8" '
-        f'fill="{PALETTE[i % len(PALETTE)]}"/>' + _text(LEFT + 20, HEIGHT + LINE * i, name, "start")
+        f'<rect x="{LEFT}" y="{HEIGHT + LINE * i - 2:.1f}" width="14" height="8" '
+        f'fill="{PALETTE[i % len(PALETTE)]}"/>'
+        + _text(LEFT + 20, HEIGHT + LINE * i + 6, name, "start")
         for i, name in enumerate(legend)
     )
-    height = HEIGHT + LINE * len(legend)
+    height = HEIGHT + LINE * len(legend) + 8
     return _svg(title, height, ticks + body + labels + entries)
 
 
@@ -127,7 +128,7 @@ def histogram(
 
 def bars(title: str, values: Mapping[str, tuple[float, str]]) -> str:
     """Horizontal bars in [0, 1]: name -> (value, note)."""
-    row, start, length = 22, 132, 128
+    row, start, length = 22, 144, 116
     body = ""
     for number, (name, (value, note)) in enumerate(values.items()):
         y = 26 + row * number

@@ -11,6 +11,8 @@ from semflip_train.tables import parts
 Metrics = Mapping[str, Any]
 #: Pair accuracy of coin flips.
 CHANCE = 0.25
+#: Fewer shams than this tell nothing; an AUROC this near to 0.5 counts as no trace.
+ENOUGH_SHAMS, NO_TRACE = 20, 0.1
 
 
 class Finding(NamedTuple):
@@ -24,13 +26,14 @@ def findings(metrics: Metrics) -> list[Finding]:
     """Claims about each part that needs looking; what words alone decide claims nothing."""
     found = []
     for part in parts(metrics):
+        title = part.title[:1].upper() + part.title[1:]
         if part.kind == "grounded" or (part.kind == "all" and not part.metrics.get("grounded")):
-            found += _of_part(part.title, part.metrics)
+            found += _of_part(title, part.metrics)
     sham = metrics.get("sham") or {}
     if sham:
         found.append(
             Finding(
-                abs(sham["auroc"] - 0.5) <= 0.1,
+                abs(sham["auroc"] - 0.5) <= NO_TRACE if sham["shams"] >= ENOUGH_SHAMS else None,
                 f"Erasing leaves no trace: AUROC of {sham['shams']} shams against {sham['clean']} "
                 f"clean pairs is {sham['auroc']:.3f} (0.5 would be none; above: erased pictures "
                 "look unanswerable to the gate, below: more answerable than clean ones).",

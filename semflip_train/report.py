@@ -27,7 +27,7 @@ table { border-collapse: collapse; font-size: 12.5px; margin: .4em 0 1em; }
 td, th { padding: 3px 8px; text-align: right; border-bottom: 1px solid #eee;
   font-variant-numeric: tabular-nums; white-space: nowrap; } th:first-child { text-align: left;
   font-weight: 500; white-space: normal; } thead th { border-bottom: 2px solid #999; }
-thead th:first-child { min-width: 9em; } tbody tr:first-child { background: #f1f6fa; }
+thead th:first-child { min-width: 9em; } .results tbody tr:first-child { background: #f1f6fa; }
 .below th, .below td { color: #666; font-size: 11.5px; } .below th:first-child {
   padding-left: 1.8em; } td.missing { text-align: left; color: #888; font-style: italic; }
 .fits { background: #dff0e8; font-weight: 600; }
@@ -111,7 +111,7 @@ def _findings(metrics: Metrics) -> str:
     )
     return (
         "<h2>What the numbers carry</h2><p class=note>✓ the 95 % interval carries the sentence, "
-        f"✗ it does not, ? there is none.</p><ul class=findings>{items}</ul>"
+        f"✗ it does not, ? too little data.</p><ul class=findings>{items}</ul>"
         if items
         else ""
     )

@@ -66,10 +66,13 @@ def parts(metrics: Metrics) -> list[Part]:
 
 def tables_of(metrics: Metrics) -> list[Table]:
     """Every table: the parts', recall by category, the mean over datasets."""
-    made = [
-        Table(part.title, _counted(part.metrics), (*COLUMNS.values(), LEAD), _rows(part.metrics))
-        for part in parts(metrics)
-    ]
+    heads = (*COLUMNS.values(), LEAD)
+    made: list[Table] = []
+    for part in parts(metrics):
+        rows = _rows(part.metrics)
+        if made:  # what was not run is said once
+            rows = [row for row in rows if not row.not_run]
+        made.append(Table(part.title, _counted(part.metrics), heads, rows))
     for part in parts(metrics):
         if part.kind == "all" and part.metrics["per_category"]:
             made.append(_category_table(part))
@@ -240,4 +243,6 @@ def as_html(table: Table) -> str:
             text = html.escape(row.not_run)
             cells = f"<td class=missing colspan={len(table.columns)}>not run: {text}</td>"
         body.append(f"<tr{kind}><th>{html.escape(row.name)}</th>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return (
+        f"<table class=results><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    )

@@ -10,15 +10,17 @@ from semflip_core.checkpoints import (
     find_folder,
     load_model,
     load_text_model,
+    load_tokenizer,
     require,
     weight_digest,
     weight_files,
 )
-from semflip_core.errors import AssetError
 from semflip_core.frames import Picture
 from semflip_train.baselines.prompting import PromptingSettings, Talker
 
 NEEDED = ("torch", "transformers")
+PAD = "<|image_pad|>"
+SYSTEM = "You are a helpful assistant."
 PURPOSE = "prompting baselines"
 
 
@@ -61,45 +63,56 @@ class ChatModel:
 
 
 class VisionChatModel:
-    """A vision-language model (Qwen2.5-VL and others with a processor and a chat template).
+    """Qwen2.5-VL, asked in its own chat format with numbered pictures.
+
+    Rendered here, as the checkpoint's template does with ``add_vision_id``: transformers' joint
+    processor would need torchvision for videos that nobody shows.
 
     Args:
         model: directory or hub id; hub ids are read from the local cache only.
     """
 
     def __init__(self, model: str | Path, device: str = "cpu", max_tokens: int = 256) -> None:
-        require(NEEDED, "train", PURPOSE)
-        from transformers import AutoModelForImageTextToText, AutoProcessor
+        require((*NEEDED, "PIL"), "train", PURPOSE)
+        from transformers import Qwen2_5_VLForConditionalGeneration
+
+        from semflip_core.encoders.qwen2_5_vl.loading import load_processor
+        from semflip_core.encoders.qwen2_5_vl.settings import QwenSettings
 
         folder = find_folder(str(model))
-        processor_class: Any = AutoProcessor
         self._device, self._max_tokens = device, max_tokens
-        try:
-            self._processor: Any = processor_class.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise AssetError(f"{folder}: the processor cannot be loaded: {error}") from error
-        self._model = load_model(AutoModelForImageTextToText, folder).to(device)
+        self._processor = load_processor(folder, QwenSettings())
+        self._tokenizer = load_tokenizer(folder)
+        self._model = load_model(Qwen2_5_VLForConditionalGeneration, folder).to(device)
         self.identity = weight_digest(weight_files(folder))
 
-    def inputs(self, text: str, pictures: Sequence[Picture]) -> Any:
+    def inputs(self, text: str, pictures: Sequence[Picture]) -> dict[str, Any]:
         """Tokens and pixels: each picture after its number, then the words."""
-        content: list[dict[str, Any]] = []
-        for number, _ in enumerate(pictures, start=1):
-            content += [{"type": "text", "text": f"Picture {number}: "}, {"type": "image"}]
-        content.append({"type": "text", "text": text})
-        rendered = self._processor.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        seen: dict[str, Any] = {}
+        parts = []
+        if pictures:
+            seen = dict(self._processor(images=list(pictures), return_tensors="pt"))
+            merged = self._processor.merge_size**2
+            for number, grid in enumerate(seen["image_grid_thw"].tolist(), start=1):
+                pads = PAD * (grid[0] * grid[1] * grid[2] // merged)
+                parts.append(f"Picture {number}: <|vision_start|>{pads}<|vision_end|>")
+        rendered = (
+            f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n"
+            f"{''.join(parts)}{text}<|im_end|>\n<|im_start|>assistant\n"
         )
-        return self._processor(
-            text=[rendered], images=list(pictures) or None, return_tensors="pt"
-        ).to(self._device)
+        words = self._tokenizer(rendered, return_tensors="pt", add_special_tokens=False)
+        ids = words["input_ids"]
+        pictured = (ids == self._tokenizer.convert_tokens_to_ids(PAD)).int()
+        # Without the token types the pictures' positions would silently be those of plain words.
+        made = dict(words) | {"mm_token_type_ids": pictured} | seen
+        return {name: value.to(self._device) for name, value in made.items()}
 
     def reply(self, text: str, pictures: Sequence[Picture]) -> str:
         """See :class:`~.prompting.Talker`."""
         inputs = self.inputs(text, pictures)
         output = self._model.generate(**inputs, max_new_tokens=self._max_tokens, do_sample=False)
-        new = output[:, inputs["input_ids"].shape[1] :]
-        return str(self._processor.batch_decode(new, skip_special_tokens=True)[0])
+        new = output[0, inputs["input_ids"].shape[1] :]
+        return str(self._tokenizer.decode(new, skip_special_tokens=True))
 
 
 def load_talker(settings: PromptingSettings) -> Talker:
