@@ -68,6 +68,18 @@ class FrameFeatures:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays.values())
 
+    def check(self) -> None:
+        """Hold what an encoder made before it is kept: it would spoil every later question.
+
+        Raises:
+            EncoderError: there is no array, or one holds NaN or infinity.
+        """
+        if not self.arrays:
+            raise EncoderError("the encoder made no features of a picture")
+        for name, array in self.arrays.items():
+            if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
+                raise EncoderError(f"the encoder's features '{name}' hold NaN or infinity")
+
     def to_bytes(self) -> bytes:
         """Serialise as a safetensors buffer."""
         from safetensors.numpy import save

@@ -16,8 +16,21 @@ from semflip_ros.queries import PendingQuery
 
 logger = logging.getLogger("semflip")
 
-#: What an encoder may raise on a picture; anything else ends the thread and with it the node.
-ENCODING_ERRORS = (SemflipError, RuntimeError, ValueError, OSError, MemoryError)
+#: What an encoder may raise on a picture; anything else ends the thread and with it the node. The
+#: picture stays in the memory, so ending for it would mean to end at each start again.
+ENCODING_ERRORS = (
+    SemflipError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 
 
 class Agent(Protocol):

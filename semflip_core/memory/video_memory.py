@@ -186,7 +186,11 @@ class VideoMemory(Closing):
 
         Args:
             digest: of the encoder's frame fingerprint.
+
+        Raises:
+            EncoderError: they are none, or hold NaN or infinity.
         """
+        features.check()
         data = features.to_bytes()
         with self._lock:
             if keyframe_id not in self._index:
