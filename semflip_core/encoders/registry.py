@@ -13,9 +13,11 @@ from semflip_core.errors import ConfigError
 ENCODERS: dict[str, str] = {
     "mini": "semflip_core.encoders.mini:MiniEncoder",
     "qwen2_5_vl": "semflip_core.encoders.qwen2_5_vl:load",
+    "siglip2": "semflip_core.encoders.siglip2:load",
 }
 RETRIEVERS: dict[str, str] = {
     "mini": "semflip_core.encoders.mini:MiniEncoder",
+    "siglip2": "semflip_core.encoders.siglip2:load",
 }
 
 

@@ -21,6 +21,7 @@ from semflip_core.encoders import (
 from semflip_core.encoders.registry import ENCODERS, RETRIEVERS
 from semflip_core.errors import ConfigError, EncoderError
 from semflip_core.frames import FrameFeatures, KeyframeRecord, MemoryFrame, Picture
+from support import tiny_siglip
 from support.tiny_qwen import tiny_checkpoint
 
 
@@ -29,8 +30,17 @@ def qwen_options() -> dict[str, object]:
     return {"model": str(tiny_checkpoint()), "dtype": "float32"}
 
 
+def siglip_options() -> dict[str, object]:
+    """The same for SigLIP."""
+    return {"model": str(tiny_siglip.tiny_checkpoint("siglip"))}
+
+
 #: Options to load an encoder with, by name; tests of other encoders may add theirs.
-OPTIONS: dict[str, Callable[[], dict[str, object]]] = {"mini": dict, "qwen2_5_vl": qwen_options}
+OPTIONS: dict[str, Callable[[], dict[str, object]]] = {
+    "mini": dict,
+    "qwen2_5_vl": qwen_options,
+    "siglip2": siglip_options,
+}
 
 QUESTIONS = (
     "Where is the red fire extinguisher?",
