@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from semflip_core.gate import Gate
@@ -13,6 +14,7 @@ from semflip_train.engines import Engine
 from semflip_train.evaluate import evaluate_stage
 from semflip_train.features import load_table
 from semflip_train.run_directory import RunDirectory
+from semflip_train.simulate_stage import simulate_stage
 from semflip_train.stages import embed, synthesise
 from semflip_train.stores import json_hash, write_json, write_whole
 from semflip_train.summary import plain
@@ -66,11 +68,19 @@ def calibrate_stage(run: RunDirectory) -> Gate:
 
 
 def run_experiment(
-    run: RunDirectory, engine: Engine, progress: Progress | None = None
+    run: RunDirectory,
+    engine: Engine,
+    progress: Progress | None = None,
+    assets: Path | None = None,
 ) -> dict[str, Any]:
-    """All stages; each takes up what an earlier, interrupted run has left."""
+    """All stages; each takes up what an earlier, interrupted run has left.
+
+    Args:
+        assets: furniture libraries, where the experiment renders its datasets.
+    """
     from semflip_train.report import write_report
 
+    simulate_stage(run, assets, progress)
     synthesise(run, engine, progress)
     embed(run, engine, progress)
     train_stage(run, progress)

@@ -28,6 +28,7 @@ from semflip_core.settings import (
 from semflip_train.baselines.prompting import PromptingSettings
 from semflip_train.calibration import CalibrationSettings
 from semflip_train.dataset import Dataset, load_dataset
+from semflip_train.simulation.settings import SimulationSettings
 from semflip_train.stores import StoreError, json_hash, write_json
 from semflip_train.synthesis.settings import SynthesisSettings
 from semflip_train.training import TrainingSettings
@@ -63,6 +64,10 @@ class ExperimentSettings(Settings):
 
     name: str = Field(min_length=1)
     dataset: str = Field(description="Folder; relative to where the command is run.")
+    simulate: dict[str, SimulationSettings] = Field(
+        default_factory=dict,
+        description="Datasets rendered first where they are not there yet: folder -> how.",
+    )
     encoder: str = "mini"
     encoder_options: dict[str, Any] = Field(default_factory=dict)
     retriever: str | None = None

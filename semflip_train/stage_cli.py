@@ -143,6 +143,10 @@ def run_all(
     address: Address = None,
     gpus: Gpus = 0.0,
     workers: Workers = None,
+    assets: Annotated[
+        Path | None,
+        typer.Option(help="Furniture libraries (*.sh3f), where the experiment renders datasets."),
+    ] = None,
 ) -> None:
     """All stages of an experiment, from recordings to report.html; goes on where it stopped."""
     from semflip_train.pipeline import run_experiment
@@ -150,7 +154,7 @@ def run_all(
 
     run = RunDirectory.create(out, read_experiment(config), cache)
     with steps() as progress:
-        metrics = run_experiment(run, _engine(engine, address, gpus, workers), progress)
+        metrics = run_experiment(run, _engine(engine, address, gpus, workers), progress, assets)
     print_metrics(metrics)
     typer.echo(f"report in {run.root / 'report.html'}")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from semflip_core.errors import DatasetError
 from semflip_core.settings import read_settings
 from semflip_train.simulation.catalogue import CatalogueModel, FurnitureCatalogue
-from semflip_train.simulation.labels import DriveLabels
+from semflip_train.simulation.labels import DriveLabels, FrameCover
 from semflip_train.simulation.questions import QuestionWriter
 from semflip_train.simulation.referents import Seen
 from semflip_train.simulation.sequence import HOMES, SequenceRun
@@ -22,6 +25,8 @@ from semflip_train.simulation.write import stamp_of, write_bag
 
 #: Far apart, so that neighbouring dataset seeds share no scene.
 SEED_STEP = 10_007
+#: Folder of what is kept of each rendered sequence until the dataset is whole.
+RENDERED = ".rendered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,8 @@ def simulate(
     Raises:
         DatasetError: ``out`` holds something that is no dataset of this command.
     """
-    if out.exists() and any(out.iterdir()) and not (out / "scenes.json").is_file():
+    ours = (out / "scenes.json").is_file() or (out / RENDERED).is_dir()
+    if out.exists() and any(out.iterdir()) and not ours:
         raise DatasetError(f"{out}: not empty and not made by `semflip simulate`; choose another")
     out.mkdir(parents=True, exist_ok=True)
     seen: list[Seen] = []
@@ -121,8 +127,7 @@ def simulate(
     for plan in plans:
         run = run_of(plan, settings, catalogue)
         start(plan.name, len(run.camera_poses))
-        folder = out / "sequences" / plan.name
-        covers = write_bag(run, folder, settings.bag, advance)
+        covers = _rendered(plan, run, settings, out, advance)
         stamps = [stamp_of(timed.time_s, settings.bag) for timed in run.camera_poses]
         labels = DriveLabels(run.camera_poses, stamps, covers, settings.labels)
         seen.append(
@@ -140,7 +145,47 @@ def simulate(
     models = [catalogue.models[key] for key in sorted(used)]
     (out / "ATTRIBUTION.md").write_text(credits(models), encoding="utf-8")
     _write_info(out, settings, plans)
+    shutil.rmtree(out / RENDERED, ignore_errors=True)
     return out
+
+
+def _rendered(
+    plan: PlannedSequence,
+    run: SequenceRun,
+    settings: SimulationSettings,
+    out: Path,
+    advance: Callable[[], None],
+) -> list[FrameCover]:
+    """What a sequence's pictures show; what was recorded before a kill is not rendered again."""
+    from safetensors.numpy import load_file, save_file
+
+    file = out / RENDERED / f"{sequence_key(plan, settings)}.safetensors"
+    if file.is_file():
+        stored = load_file(file)
+        for _ in run.camera_poses:
+            advance()
+        return [FrameCover(*row) for row in zip(stored["share"], stored["offset"], strict=True)]
+    covers = write_bag(run, out / "sequences" / plan.name, settings.bag, advance)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    save_file(
+        {
+            "share": np.stack([cover.share for cover in covers]),
+            "offset": np.stack([cover.offset for cover in covers]),
+        },
+        partial,
+    )
+    partial.replace(file)
+    return covers
+
+
+def sequence_key(plan: PlannedSequence, settings: SimulationSettings) -> str:
+    """Names what is kept of a rendered sequence: anything that changes its pictures changes it."""
+    looks = settings.model_dump(
+        mode="json", include={"drive", "bag", "density", "paint_share"}
+    ) | asdict(plan)
+    digest = hashlib.sha256(json.dumps(looks, sort_keys=True).encode()).hexdigest()
+    return f"{plan.name}-{digest[:12]}"
 
 
 def _scene_record(plan: PlannedSequence, run: SequenceRun, labels: DriveLabels) -> dict[str, Any]:

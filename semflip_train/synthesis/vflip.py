@@ -60,7 +60,7 @@ class EraseSettings(Settings):
     trailing: float = Field(default=0.15, ge=0.0, le=1.0)
     background_cap: float = Field(default=0.4, ge=0.0, lt=1.0)
     grow: float = Field(default=0.02, ge=0.0, le=0.5)
-    max_frames: int = Field(default=32, ge=1)
+    max_frames: int = Field(default=48, ge=1)
     max_area: float = Field(default=0.5, gt=0.0, le=1.0)
     drop: float = Field(default=0.6, gt=0.0, le=1.0)
     rounds: int = Field(default=4, ge=1)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -201,31 +198,6 @@ def command(dataset: Path, out: Path, tmp_path: Path) -> tuple[list[str], dict[s
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CI": "1"}
     arguments = [sys.executable, "-m", "semflip_train.cli", "run", str(config), "--out", str(out)]
     return arguments, environment
-
-
-def test_killed_in_the_middle_it_goes_on_and_ends_the_same(finished, dataset, tmp_path):
-    run, metrics = finished
-    out = tmp_path / "killed"
-    arguments, environment = command(dataset, out, tmp_path)
-    # Killed while synthesising, then while embedding.
-    for pattern, least in (("synth/parts/*/*.json", 4), ("cache/embeddings-*.sqlite", 2)):
-        process = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
-        while len(list(out.glob(pattern))) < least and time.monotonic() < deadline:
-            if process.poll() is not None:
-                break
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    parts = len(list(out.glob("synth/parts/*/*.json")))
-    assert parts >= 4
-    subprocess.run(arguments, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=240)
-    done = RunDirectory.open(out)
-    final = json.loads((out / "evaluation" / "metrics.json").read_text())
-    assert final["f1"] == metrics["f1"]
-    assert Gate.load(done.gate).id == Gate.load(run.gate).id
-    made = [notes["questions_made_now"] for notes in stages(done)["synth"]]
-    assert sum(made) <= 18  # three sequences of six questions: none made twice
 
 
 def test_a_run_with_other_settings_is_not_mixed_in(finished, dataset):

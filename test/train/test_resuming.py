@@ -1,0 +1,106 @@
+"""Killed in each stage, out of disk, given a damaged recording: a clear end, and it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("spacy")
+pytest.importorskip("torch")
+
+from semflip_core.gate import Gate
+from semflip_train.engines import LocalEngine
+from semflip_train.pipeline import run_experiment
+from semflip_train.run_directory import RunDirectory
+from train.test_pipeline import command, settings_for, stages, write_colour_dataset
+
+#: Bytes that a file may have in the test of a full disk.
+DISK = 100_000
+STAGES = ("synth", "features", "train", "calibrate", "evaluate", "report")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_colour_dataset(tmp_path_factory.mktemp("colours"))
+
+
+def environment() -> dict[str, str]:
+    test = Path(__file__).parents[1]
+    paths = [str(test.parent), str(test), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CI": "1"}
+
+
+def test_killed_in_each_stage_nothing_is_done_twice(dataset, tmp_path):
+    whole = RunDirectory.create(tmp_path / "whole", settings_for(dataset))
+    metrics = run_experiment(whole, LocalEngine())
+    run = RunDirectory.create(tmp_path / "killed", settings_for(dataset))
+    for victim in STAGES:
+        arguments = [sys.executable, "-m", "support.killed_run", str(run.root), victim]
+        died = subprocess.run(arguments, env=environment(), timeout=120, check=False)
+        assert died.returncode == -signal.SIGKILL, victim
+        assert not (run.root / "done").exists()
+    final = run_experiment(run, LocalEngine())
+    assert final | {"asked_now": 0} == metrics | {"asked_now": 0}
+    assert Gate.load(run.gate).id == Gate.load(whole.gate).id
+    log, once = stages(run), stages(whole)
+    # Work lost to a kill is at most the unit in hand; what was finished is never done again.
+    # The killed process leaves no note, so the notes miss exactly what it had finished.
+    for stage, count, finished in (
+        ("synth", "questions_made_now", 2),
+        ("features", "pairs_embedded_now", 3),
+        ("evaluate", "questions_asked_now", 3),
+    ):
+        made = [notes[count] for notes in log[stage]]
+        assert sum(made) == once[stage][0][count] - finished, stage
+        assert sum(n > 0 for n in made) == 1, stage
+    assert len(log["train"]) == 1
+    assert (run.root / "report.html").stat().st_size > 10_000
+
+
+def test_a_full_disk_ends_with_a_clear_message_and_the_run_goes_on(dataset, tmp_path):
+    out = tmp_path / "full"
+    arguments, env = command(dataset, out, tmp_path)
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (DISK, DISK))
+
+    ended = subprocess.run(
+        arguments, env=env, preexec_fn=small_disk, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.startswith("semflip: ")
+    assert "Traceback" not in ended.stderr
+    assert str(out) in ended.stderr
+    subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    assert (out / "done").exists()
+
+
+def test_a_damaged_recording_is_named_and_the_rest_is_kept(dataset, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(dataset, broken)
+    recording = next((broken / "sequences" / "b").glob("*.*3*"), None) or next(
+        p for p in (broken / "sequences" / "b").iterdir() if p.suffix != ".yaml"
+    )
+    whole = recording.read_bytes()
+    recording.write_bytes(whole[:100])
+    out = tmp_path / "run"
+    arguments, env = command(broken, out, tmp_path)
+    ended = subprocess.run(arguments, env=env, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2, ended.stderr
+    assert "sequences/b" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    kept = {p.name: p.stat().st_mtime_ns for p in out.glob("synth/parts/a-*/*.json")}
+    assert len(kept) == 6
+    recording.write_bytes(whole)
+    subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    assert (out / "done").exists()
+    made = json.loads((out / "manifest.json").read_text())["stages"]["synth"]
+    assert sum(notes["questions_made_now"] for notes in made) == 12
