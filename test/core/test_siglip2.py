@@ -48,13 +48,13 @@ def noise(side: int, seed: int = 0) -> Picture:
     return np.random.default_rng(seed).integers(0, 255, (side, side, 3), dtype=np.uint8)
 
 
-def planes(towers: Towers, picture: Picture) -> torch.Tensor:
+def read(towers: Towers, picture: Picture) -> dict[str, torch.Tensor]:
     """What transformers' own picture processor makes of a square of the right size."""
     from transformers import AutoImageProcessor
 
-    folder = tiny_checkpoint("clip" if towers.kind == "clip" else "siglip")
+    folder = tiny_checkpoint("naflex" if towers.kind == "siglip2" else towers.kind)
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
-    return processor(images=picture, return_tensors="pt")["pixel_values"]
+    return dict(processor(images=picture, return_tensors="pt"))
 
 
 def unit(rows: torch.Tensor) -> np.ndarray:
@@ -65,13 +65,13 @@ def test_the_whole_picture_is_what_transformers_makes_of_it(towers: Towers) -> N
     picture = noise(towers.side)
     _, whole = towers.pictures([picture])
     with torch.no_grad():
-        plain = towers._model.get_image_features(pixel_values=planes(towers, picture))
+        plain = towers._model.get_image_features(**read(towers, picture))
     np.testing.assert_allclose(whole, unit(plain.pooler_output), atol=2e-5)
 
 
 @pytest.mark.parametrize("text", ["a red chair", "fire extinguisher next to the door"])
 def test_a_text_is_what_transformers_makes_of_it(towers: Towers, text: str) -> None:
-    padding = {"padding": "max_length", "max_length": 16} if towers.kind == "siglip" else {}
+    padding = {"padding": "max_length", "max_length": 16} if towers.kind != "clip" else {}
     ids = towers._tokenizer([text], return_tensors="pt", truncation=True, **padding)["input_ids"]
     with torch.no_grad():
         plain = towers._model.get_text_features(input_ids=ids)
@@ -85,7 +85,7 @@ def test_a_patch_is_what_the_last_attention_makes_of_it_alone(towers: Towers) ->
     model = towers._model
     tower = model.vision_model
     with torch.no_grad():
-        seen = tower(pixel_values=planes(towers, picture), output_hidden_states=True)
+        seen = tower(**read(towers, picture), output_hidden_states=True)
         if towers.kind == "clip":
             before = seen.hidden_states[-2]
             count = before.shape[1]

@@ -35,14 +35,12 @@ def test_a_copy_elsewhere_is_the_same_encoder(copy: Path) -> None:
     assert here.fingerprint() == load_encoder("siglip2", model=str(copy)).fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [("siglip2", "NaFlex.*fixed resolution"), ("qwen2_5_vl", "this encoder reads clip, siglip")],
-)
-def test_another_kind_of_model_is_refused(copy: Path, kind: str, words: str) -> None:
+def test_another_kind_of_model_is_refused(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": kind}))
-    with pytest.raises(EncoderError, match=words):
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "qwen2_5_vl"}))
+    with pytest.raises(
+        EncoderError, match="'qwen2_5_vl', this encoder reads clip, siglip, siglip2"
+    ):
         load(copy)
 
 

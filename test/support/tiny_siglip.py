@@ -21,7 +21,8 @@ TEXT = {
     "num_attention_heads": 2,
 }
 VISION = {**TEXT, "image_size": 64, "patch_size": 8}
-KINDS = ("siglip", "siglip2", "clip")
+NAFLEX = {"patch_size": 8, "max_num_patches": 64}
+KINDS = ("siglip", "siglip2", "naflex", "clip")
 
 
 @cache
@@ -30,12 +31,12 @@ def tiny_checkpoint(kind: str = "siglip") -> Path:
 
     Args:
         kind: ``siglip``; ``siglip2`` (fixed resolution: the same model class and ``model_type``
-            as SigLIP, with Gemma's tokenizer class); or ``clip``.
+            as SigLIP, with Gemma's tokenizer class); ``naflex`` (``model_type`` siglip2); ``clip``.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"semflip_tiny_{kind}_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     words = _write_tokenizer(folder, kind)
-    _write_model(folder, "clip" if kind == "clip" else "siglip", words)
+    _write_model(folder, kind, words)
     values = {
         "do_resize": True,
         "size": {"height": 64, "width": 64} if kind != "clip" else {"shortest_edge": 64},
@@ -45,13 +46,23 @@ def tiny_checkpoint(kind: str = "siglip") -> Path:
         "rescale_factor": 1 / 255,
         "image_processor_type": "CLIPImageProcessor" if kind == "clip" else "SiglipImageProcessor",
     }
+    if kind == "naflex":
+        del values["size"]
+        values |= {"image_processor_type": "Siglip2ImageProcessor", **NAFLEX}
     (folder / "preprocessor_config.json").write_text(json.dumps(values, indent=2))
     return folder
 
 
 def _write_model(folder: Path, kind: str, words: int) -> None:
     import torch
-    from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
+    from transformers import (
+        CLIPConfig,
+        CLIPModel,
+        Siglip2Config,
+        Siglip2Model,
+        SiglipConfig,
+        SiglipModel,
+    )
 
     torch.manual_seed(5)
     text: dict[str, Any] = {**TEXT, "vocab_size": words, "pad_token_id": 0, "eos_token_id": 1}
@@ -62,6 +73,12 @@ def _write_model(folder: Path, kind: str, words: int) -> None:
             projection_dim=24,
         )
         model: Any = CLIPModel(config)
+    elif kind == "naflex":
+        config = Siglip2Config(
+            text_config={**text, "bos_token_id": 2, "max_position_embeddings": 16},
+            vision_config={**TEXT, "patch_size": 8, "num_patches": 64},
+        )
+        model = Siglip2Model(config)
     else:
         config = SiglipConfig(
             text_config={**text, "bos_token_id": 2, "max_position_embeddings": 16},
@@ -77,7 +94,7 @@ def _write_model(folder: Path, kind: str, words: int) -> None:
 
 def _write_tokenizer(folder: Path, kind: str) -> int:
     """``tokenizer.json`` and ``tokenizer_config.json``; returns how many words it knows."""
-    if kind == "siglip2":
+    if kind in ("siglip2", "naflex"):
         return _write_gemma(folder)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 

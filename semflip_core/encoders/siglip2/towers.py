@@ -11,6 +11,7 @@ norm and projection; for SigLIP, whose pooling head is an attention over all pat
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float32]
 
-#: model_type of config.json -> class of transformers. SigLIP 2 of fixed resolution is a "siglip".
-CLASSES = {"siglip": "SiglipModel", "clip": "CLIPModel"}
+#: model_type of config.json -> class of transformers. SigLIP 2 of fixed resolution is a "siglip",
+#: "siglip2" is NaFlex: it takes any grid of patches, here the square one it has positions for.
+CLASSES = {"siglip": "SiglipModel", "siglip2": "Siglip2Model", "clip": "CLIPModel"}
 #: SigLIP was trained on captions without capitals and punctuation.
 PUNCTUATION = re.compile(r"[^\w\s]")
 
@@ -70,7 +72,10 @@ class Towers:
         config = _read_json(folder / "config.json")
         self.kind = str(config.get("model_type"))
         if self.kind not in CLASSES:
-            raise EncoderError(_other_kind(folder, self.kind))
+            raise EncoderError(
+                f"{folder / 'config.json'}: model_type is '{self.kind}', this encoder reads "
+                f"{', '.join(sorted(CLASSES))}"
+            )
         self.device = _device(settings.device)
         self._torch = torch
         self._model: Any = load_model(
@@ -82,10 +87,15 @@ class Towers:
         self._tokenizer = load_tokenizer(folder)
         self._dtype = settings.dtype
         vision = self._model.config.vision_config
-        if self.kind == "siglip" and not getattr(self._model.vision_model, "use_head", True):
+        if self.kind != "clip" and not getattr(self._model.vision_model, "use_head", True):
             raise EncoderError(f"{folder}: this SigLIP has no pooling head, so no common space")
-        self.side = int(vision.image_size)
-        self.patches = self.side // int(vision.patch_size)
+        self._patch = int(vision.patch_size)
+        if self.kind == "siglip2":
+            self.patches = math.isqrt(int(vision.num_patches))
+            self.side = self.patches * self._patch
+        else:
+            self.side = int(vision.image_size)
+            self.patches = self.side // self._patch
         pixels = _read_json(folder / "preprocessor_config.json")
         self._mean = np.asarray(pixels.get("image_mean", [0.5] * 3), np.float32)
         self._std = np.asarray(pixels.get("image_std", [0.5] * 3), np.float32)
@@ -146,9 +156,23 @@ class Towers:
 
     def _siglip(self, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         tower = self._model.vision_model
-        seen = tower(pixel_values=planes)
+        if self.kind == "siglip2":
+            seen = tower(**self._patches(planes))
+        else:
+            seen = tower(pixel_values=planes)
         alone = seen.last_hidden_state[0][:, None]
         return tower.head(alone), seen.pooler_output
+
+    def _patches(self, planes: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What a NaFlex tower reads: the square cut into patches, none of them padding."""
+        torch = self._torch
+        n, size = self.patches, self._patch
+        cut = planes.reshape(1, 3, n, size, n, size).permute(0, 2, 4, 3, 5, 1)
+        return {
+            "pixel_values": cut.reshape(1, n * n, size * size * 3),
+            "pixel_attention_mask": torch.ones(1, n * n, dtype=torch.long, device=self.device),
+            "spatial_shapes": torch.tensor([[n, n]], device=self.device),
+        }
 
     def texts(self, texts: Sequence[str]) -> Array:
         """``(n, dim)`` unit vectors of texts, each by itself, cut at the tower's length."""
@@ -158,7 +182,7 @@ class Towers:
     def _text(self, text: str) -> Array:
         torch = self._torch
         options: dict[str, Any] = {"truncation": True, "max_length": self._longest}
-        if self.kind == "siglip":  # trained with this padding, and without a mask
+        if self.kind != "clip":  # trained with this padding, and without a mask
             text = PUNCTUATION.sub("", text.lower())
             options["padding"] = "max_length"
         ids = self._tokenizer([text], return_tensors="pt", **options)["input_ids"]
@@ -187,14 +211,6 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise EncoderError(f"{file}: expected an object, got {type(values).__name__}")
     return values
-
-
-def _other_kind(folder: Path, kind: str) -> str:
-    known = ", ".join(sorted(CLASSES))
-    text = f"{folder / 'config.json'}: model_type is '{kind}', this encoder reads {known}"
-    if kind == "siglip2":
-        text += "; this is a NaFlex checkpoint: take one of fixed resolution, whose type is siglip"
-    return text
 
 
 def _device(name: str) -> torch.device:
