@@ -5,7 +5,7 @@ PYTHON ?= python3
 IN := . ./env.bash &&
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format sample gate shell clean
+.PHONY: faults soak fuzz mutants reliability help build demo test lint format sample gate shell clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -31,6 +31,21 @@ sample: build  ## Render the sample dataset again; ASSETS=DIR where the furnitur
 
 gate: build  ## Train the shipped gate again, without the sample's test sequence; ASSETS as above
 	@$(IN) python -m semflip_train.ship $(if $(ASSETS),--assets $(ASSETS))
+
+faults: build  ## Every fault at every moment, hostile questions, 200 lifecycles
+	@$(IN) PYTHONPATH=test:$$PYTHONPATH python -m faults.suite --hostile --sequences 200 --out out/faults.json
+
+soak: build  ## Ten minutes of more load than the node can serve (MINUTES=10)
+	@$(IN) PYTHONPATH=test:$$PYTHONPATH python -m faults.soak --minutes $(or $(MINUTES),10)
+
+fuzz: build  ## Spoilt files and messages for every parser (MINUTES=30 in all, SEED=...)
+	@$(IN) PYTHONPATH=test:$$PYTHONPATH python -m faults.fuzz --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED))
+
+mutants: build  ## Take each guard out of a copy: the tests must notice
+	@$(IN) PYTHONPATH=test:$$PYTHONPATH python -m faults.mutants
+
+reliability: build  ## Write the tables of docs/reliability.md from what the four found
+	@$(IN) PYTHONPATH=test:$$PYTHONPATH python -m faults.page
 
 shell: build  ## A bash with the package ready to use
 	@bash --rcfile env.bash -i

@@ -11,26 +11,10 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from semflip_core.decision import Decision
-from semflip_core.errors import SemflipError
+from semflip_core.encoders.contract import BACKEND_ERRORS
 from semflip_ros.queries import PendingQuery
 
 logger = logging.getLogger("semflip")
-
-#: What an encoder may raise on a picture; anything else ends the thread and with it the node. The
-#: picture stays in the memory, so ending for it would mean to end at each start again.
-ENCODING_ERRORS = (
-    SemflipError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 
 
 class Agent(Protocol):
@@ -85,6 +69,7 @@ class QueryWorker:
         self._wake = threading.Condition()
         self._stopping = False
         self._new_keyframes = True
+        self._map_id: str | None = None
         self._busy_since: float | None = None
         self._catching_up = False
         self.features_made = 0
@@ -114,9 +99,11 @@ class QueryWorker:
             self._wake.notify_all()
 
     def set_map(self, map_id: str) -> None:
-        """The robot is on another map from now on."""
-        if self._loaded.done() and self._loaded.exception() is None:
-            self._loaded.result().map_id = map_id
+        """The robot is on another map from now on, also if the agent is still being loaded."""
+        with self._wake:
+            self._map_id = map_id
+            if self._loaded.done() and self._loaded.exception() is None:
+                self._loaded.result().map_id = map_id
 
     def stop(self, timeout_s: float | None = None) -> bool:
         """End the thread after its present step and release the encoder.
@@ -155,7 +142,10 @@ class QueryWorker:
         except BaseException as error:  # carried to the caller of start()
             self._loaded.set_exception(error)
             return
-        self._loaded.set_result(agent)
+        with self._wake:
+            if self._map_id is not None:
+                agent.map_id = self._map_id
+            self._loaded.set_result(agent)
         ended = False
         try:
             self._serve(agent)
@@ -187,7 +177,7 @@ class QueryWorker:
         self._busy_since = time.monotonic()
         try:
             made = agent.catch_up(limit=1)
-        except ENCODING_ERRORS:
+        except BACKEND_ERRORS:
             self.feature_errors += 1
             logger.exception("features of a stored keyframe could not be made")
             return False
@@ -205,7 +195,7 @@ class QueryWorker:
 
         try:
             agent.read_ahead(wanted_elsewhere)
-        except ENCODING_ERRORS:
+        except BACKEND_ERRORS:
             self.feature_errors += 1
             logger.exception("the frames that every question sees could not be read")
 

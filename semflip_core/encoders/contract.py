@@ -11,8 +11,24 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from semflip_core.errors import EncoderError
+from semflip_core.errors import EncoderError, SemflipError
 from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
+
+#: What an encoder may raise when it is loaded or reads a picture. A picture stays in the memory, so
+#: a process that ended for its sake would end again at each start.
+BACKEND_ERRORS = (
+    SemflipError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 
 Vector = NDArray[np.float32]
 Fingerprint = Mapping[str, str | int | float | bool | None]

@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,15 @@ class _Unsaved:
         self.since = time.monotonic()
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file has this name now; None where none has."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 class FileStore:
     """A memory in one SQLite file.
 
@@ -79,6 +88,7 @@ class FileStore:
         self._writing = threading.Lock()  # of the writing connection
         self._reading = threading.Lock()  # of the reading connection
         self._closed = False
+        self._identity: tuple[int, int] | None = None
         self._lock = None if read_only else lock_file(path)
         with ExitStack() as undo:
             if self._lock:
@@ -87,6 +97,7 @@ class FileStore:
                 self._writer, self.notice = open_for_writing(path, suspect=suspect)
                 undo.callback(self._writer.close)
             self._reader = open_for_reading(path)
+            self._identity = _identity(path)
             undo.pop_all()
         if not read_only:
             if self._lock:
@@ -280,6 +291,11 @@ class FileStore:
         with self._writing:
             with self._guard:
                 changes = list(self._unsaved.items())
+            if _identity(self.path) != self._identity:
+                self._degrade(
+                    "was deleted or replaced while in use: start the node again", len(changes)
+                )
+                return False
             if not changes:
                 return True
             try:
@@ -301,18 +317,21 @@ class FileStore:
             return True
 
     def _roll_back(self, error: sqlite3.Error, changes: int) -> None:
-        if self._writer.in_transaction:
-            self._writer.execute("ROLLBACK")
+        with suppress(sqlite3.Error):  # what failed may have rolled back by itself
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
         if is_damage(error) and self._lock:
-            self._lock.note(DAMAGED)  # the next start checks the whole file
+            with suppress(OSError):  # a full disk takes no note either
+                self._lock.note(DAMAGED)  # the next start checks the whole file
+        self._degrade(f"cannot be written ({error})", changes)
+
+    def _degrade(self, why: str, changes: int) -> None:
+        """Say once why nothing is written; it stays in RAM and is tried again."""
         if not self.degraded:
             logger.error(
-                "%s: cannot be written (%s); %d changes are kept in RAM and tried again",
-                self.path,
-                error,
-                changes,
+                "%s: %s; %d changes are kept in RAM and tried again", self.path, why, changes
             )
-        self.degraded = f"{self.path}: cannot be written ({error}); keeping new keyframes in RAM"
+        self.degraded = f"{self.path}: {why}; keeping new keyframes in RAM"
 
     def compact(self) -> None:
         self.flush()

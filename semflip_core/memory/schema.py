@@ -83,7 +83,7 @@ def lock_file(path: Path) -> FileLock:
     lock_path = path.with_name(path.name + ".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = lock_path.open("a+", encoding="utf-8")
+        handle = lock_path.open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
         raise MemoryFileError(f"{path}: cannot write here: {error}") from error
     handle.seek(0)

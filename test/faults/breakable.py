@@ -16,6 +16,7 @@ import numpy as np
 
 from semflip_core.encoders.contract import Fingerprint, JointEmbedding
 from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
+from support.colours import COLOURS
 from support.faulty_colours import FAULTS, FaultyColours
 
 #: What ``encode`` may do beside :data:`support.faulty_colours.FAULTS`.
@@ -31,7 +32,7 @@ RAISED: dict[str, BaseException] = {
 RETURNED = ("text_returned", "integers", "two_rows", "nan_regions", "giant_relevance")
 ENCODE_FAULTS = (*FAULTS, *RAISED, *RETURNED, "slow")
 FRAME_FAULTS = ("exception", "memory_error", "nan_features", "no_features", "none_returned")
-LOAD_FAULTS = ("exception", "memory_error", "os_error", "other_fingerprint", "none_returned")
+LOAD_FAULTS = ("exception", "memory_error", "os_error", "other_fingerprint")
 SLOW_S = 0.4
 
 
@@ -72,8 +73,6 @@ class BreakableColours(FaultyColours):
         if load in ("exception", "memory_error", "os_error"):
             _raise(load)
         self._other = load == "other_fingerprint"
-        if load == "none_returned":
-            self.encode = None  # type: ignore[assignment]
 
     def fingerprint(self) -> Fingerprint:
         """The parent's, or another one where it is told so."""
@@ -118,6 +117,9 @@ class BreakableColours(FaultyColours):
         while fault == "hang":
             time.sleep(1.0)
         joint = super().encode(f"{question} {fault}" if fault in FAULTS else question, frames)
+        if not set(question.lower().replace("?", " ").split()) & set(COLOURS):
+            nothing = np.array([-1.0, -1.0, 1.0], np.float32)  # it knows colours only
+            joint = replace(joint, vector=nothing)
         if fault == "text_returned":
             return "over there"  # type: ignore[return-value]
         if fault == "integers":

@@ -102,7 +102,8 @@ def attempt(fault: Fault, moment: str, stage: Stage) -> Tried:
         if stage.alive():
             stage.check_health()
     except AssertionError as error:
-        stage.ledger.other.append(f"waited in vain: {error}"[:300])
+        stage.ledger.other.append(f"waited in vain: {error} {stage.process.text()[-300:]}")
+        stage.control.set()
     if not stage.alive():
         code = stage.process.child.returncode
         stage.ledger.deaths.append(f"the node ended with {code}: {stage.process.text()[-300:]}")
@@ -112,6 +113,6 @@ def attempt(fault: Fault, moment: str, stage: Stage) -> Tried:
     stage.judge()
     note(tried, stage)
     if tried.problems:
-        stage.show_truth()  # the next one starts from what it knows
+        stage.restart()  # the next one starts from what is known
     tried.seconds = round(time.monotonic() - began, 2)
     return tried

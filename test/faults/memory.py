@@ -60,6 +60,7 @@ def _locked(stage: Stage) -> None:
     try:
         other.execute("BEGIN IMMEDIATE")
         _see_more(stage)
+        stage.control.set()  # whatever moment it is, the encoder goes on
         decision = stage.ask("Where is the red thing?")
         if decision is not None and decision.verdict != "answer":
             stage.ledger.other.append(f"under the lock: {decision.reason}")
@@ -85,11 +86,20 @@ def _deleted(stage: Stage, endings: tuple[str, ...]) -> None:
     for file in _files(stage, *endings):
         file.unlink(missing_ok=True)
     _see_more(stage)
+    if "" in endings:
+        _no_lies(stage)
+
+
+def _no_lies(stage: Stage) -> None:
+    """A node whose file has no name any more must not say that it saved something."""
+    if stage.keyframes() >= 0:
+        stage.ledger.other.append("it claims to have saved into a file that is gone")
 
 
 def _folder_deleted(stage: Stage) -> None:
-    shutil.rmtree(stage.memory.parent)
+    shutil.rmtree(stage.memory.parent, ignore_errors=True)  # the node may write meanwhile
     _see_more(stage)
+    _no_lies(stage)
 
 
 def _truncated(stage: Stage, ending: str) -> None:
@@ -103,6 +113,7 @@ def _replaced(stage: Stage) -> None:
     other.write_bytes(b"SQLite format 3\0" + bytes(4000))
     other.replace(stage.memory)
     _see_more(stage)
+    _no_lies(stage)
 
 
 def _anew(stage: Stage) -> None:

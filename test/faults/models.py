@@ -12,7 +12,7 @@ import numpy as np
 from lifecycle_msgs.msg import Transition
 
 from faults.breakable import ENCODE_FAULTS, FRAME_FAULTS, LOAD_FAULTS
-from faults.fault import Fault
+from faults.fault import Fault, Step
 from faults.moments import ACTIVATION, RUNNING, STREAM_X
 from faults.stage import Stage
 from semflip_core.gate import HEADER_KEY
@@ -42,26 +42,29 @@ def _frame(stage: Stage, fault: str) -> None:
     wait_until(lambda: stage.robot.camera_messages() > seen or not stage.alive(), what="a picture")
 
 
-def _activation_fails(stage: Stage, spoil: Callable[[Stage], None], mend: Callable[[Stage], None]
-                      ) -> None:  # fmt: skip
-    """Deactivate, break, activate in vain, ask an inactive node, mend, activate."""
+def _activation_fails(stage: Stage, spoil: Step, mend: Step, may_activate: bool = False) -> None:
+    """Deactivate, break, activate in vain, ask the node, mend, activate.
+
+    Args:
+        may_activate: it shows at the first question only, which must be refused then.
+    """
     robot = stage.robot
     assert robot.change_state(Transition.TRANSITION_DEACTIVATE)
     spoil(stage)
-    if robot.change_state(Transition.TRANSITION_ACTIVATE):
+    activated = robot.change_state(Transition.TRANSITION_ACTIVATE)
+    if activated and not may_activate:
         stage.ledger.other.append("it activated all the same")
-    else:
-        if robot.state() not in ("inactive", "unconfigured"):
-            stage.ledger.other.append(f"it is {robot.state()}")
-        decision = stage.ask("Where is the red thing?")
-        if decision is not None and decision.reason != NOT_ACTIVE:
-            stage.ledger.other.append(f"an inactive node said {decision.verdict}")
-        mend(stage)
-        if robot.state() == "unconfigured":  # an unexpected error: the standard's error path
-            assert robot.change_state(Transition.TRANSITION_CONFIGURE)
-            robot.connect()
-        assert robot.change_state(Transition.TRANSITION_ACTIVATE)
+    if robot.state() != ("active" if activated else "inactive"):
+        stage.ledger.other.append(f"it is {robot.state()}")
+    decision = stage.ask("Where is the red thing?")
+    if decision is not None and decision.verdict != "refuse":
+        stage.ledger.other.append("it answered")
+    if decision is not None and not activated and decision.reason != NOT_ACTIVE:
+        stage.ledger.other.append(f"an inactive node said {decision.reason}")
     mend(stage)
+    if activated:
+        assert robot.change_state(Transition.TRANSITION_DEACTIVATE)
+    assert robot.change_state(Transition.TRANSITION_ACTIVATE)
     robot.wait_for_camera()
 
 
@@ -215,7 +218,10 @@ def gate_faults() -> Iterator[Fault]:
     """Files that must not activate, and files swapped while the node runs on the old one."""
     for name, spoil in gates().items():
         step = partial(
-            _activation_fails, spoil=partial(_in_place, spoil=spoil), mend=Stage.restore_gate
+            _activation_fails,
+            spoil=partial(_in_place, spoil=spoil),
+            mend=Stage.restore_gate,
+            may_activate=name == "giant_weights",
         )
         yield Fault("gate", name, step, moments=(ACTIVATION,), by_hand=True)
     for name, inject, mend in (

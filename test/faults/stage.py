@@ -46,6 +46,8 @@ class Witness(Robot):
         self._filed: dict[tuple[str, str], list[Any]] = defaultdict(list)
         self.transport = transport
         self.heard_kept: list[tuple[float, int]] = []
+        self._decisions = 0
+        self.on_decision: Callable[[Any], None] | None = None
         self.wheel = threading.RLock()  # one drives at a time, so that stamps only rise
         super().__init__(namespace)
         self.raw_image = self.node.create_publisher(Image, "image", 100)
@@ -66,6 +68,9 @@ class Witness(Robot):
             if topic in ("decision", "refusal", "goal_pose"):
                 with self._lock:
                     self._filed[topic, getattr(message, "query_id", "")].append(message)
+                    self._decisions += topic == "decision"
+            if topic == "decision" and self.on_decision is not None:
+                self.on_decision(message)
 
         return note
 
@@ -118,6 +123,14 @@ class Witness(Robot):
             if message_of is not None:
                 self.publish_picture(message_of())
             self.odometry(x, 0.0, frame, self.time_ns + 100_000_000)
+
+    def total_decisions(self) -> int:
+        """Decisions heard of all queries."""
+        return self._decisions
+
+    def publish_query_bytes(self, data: bytes) -> None:
+        """A serialized semflip/Query, whatever it holds."""
+        self._query.publish(data)
 
     def camera_messages(self) -> int:
         """Camera messages that the node has taken notice of, by its diagnostics."""
@@ -252,6 +265,11 @@ class Stage:
     def threads(self) -> int:
         """Threads of the node."""
         return len(os.listdir(f"/proc/{self.process.child.pid}/task"))  # noqa: PTH208
+
+    def children(self) -> list[str]:
+        """Processes that the node started."""
+        pid = self.process.child.pid
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
     def restore_gate(self) -> None:
         """A sound gate file at the node's path."""

@@ -167,6 +167,26 @@ def write(name: str, figures: dict[str, Any], out: Path) -> None:
     partial.replace(out)
 
 
+def _extra(
+    folder: Path, name: str, step: Callable[[Stage], dict[str, Any]]
+) -> tuple[dict[str, Any], Tried]:
+    """Something on a node of its own that is not a fault at a moment."""
+    from faults.fault import Tried, note
+    from faults.stage import ENCODER, Stage
+    from support.colours import write_gate
+
+    gate = write_gate(folder / "gate.safetensors", ENCODER)
+    stage = Stage(folder / name, gate)
+    tried = Tried(name, name, "")
+    try:
+        figures = step(stage)
+    finally:
+        stage.close()
+    note(tried, stage)
+    print(f"{name}: {figures} {tried.problems or ''}", flush=True)
+    return figures | {"problems": tried.problems}, tried
+
+
 def sample_of(
     found: list[tuple[str, str, str, str, Callable[[Stage], Tried]]], count: int, seed: int
 ) -> list[tuple[str, str, str, str, Callable[[Stage], Tried]]]:
@@ -186,14 +206,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--moment", help="only this one")
     parser.add_argument("--sample", type=int, help="only so many, of every seam")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sequences", type=int, default=0, help="random lifecycle sequences")
+    parser.add_argument("--hostile", action="store_true", help="ask every hostile question too")
     parser.add_argument("--out", type=Path, help=f"results (make faults: {OUT.name})")
     given = parser.parse_args(arguments)
     with own_domain() as stack:
+        from faults import hostile, lifecycle
+
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="semflip_faults_")))
         chosen = [
             trial
             for trial in trials()
-            if (given.seam in (None, trial[1]))
+            if given.sample != 0
+            and (given.seam in (None, trial[1]))
             and given.match in trial[2]
             and (given.moment in (None, trial[3]))
         ]
@@ -201,12 +226,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             chosen = sample_of(chosen, given.sample, given.seed)
         began = time.monotonic()
         results = run(chosen, folder, lambda text: print(text, flush=True))
-    figures = summary(results)
+        extra: dict[str, Any] = {}
+        if given.hostile:
+            extra["hostile"], tried = _extra(folder, "hostile", lambda s: hostile.ask_all(s))
+            results.append(tried)
+        if given.sequences:
+            extra["lifecycle"], tried = _extra(
+                folder, "lifecycle", lambda s: lifecycle.sequences(s, given.sequences, given.seed)
+            )
+            results.append(tried)
+    figures = summary([r for r in results if r.seam not in extra])
+    for name in ("goals wrongly published", "queries without a decision"):
+        figures[name] = summary(results)[name]
+    figures["other broken promises"] = summary(results)["other broken promises"]
     took = time.monotonic() - began
     for name, count in figures.items():
         print(f"{name:45} {count:5d}")
     print(f"{len({(r.seam, r.fault) for r in results})} distinct faults, {took:.0f} s")
     if given.out:
+        for name, counts in extra.items():
+            write(name, counts, given.out)
         rows = [result.to_json() for result in results]
         write("faults", {"summary": figures, "trials": rows, "seconds": round(took)}, given.out)
     failed = [name for name, count in figures.items() if count and not name.startswith("faults")]

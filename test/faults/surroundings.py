@@ -131,13 +131,13 @@ def _listener_gone(stage: Stage) -> None:
     other.create_subscription(PoseStamped, "goal_pose", lambda _: None, 1)
     query = other.create_publisher(Query, "query", 10)
     wait_until(query.get_subscription_count)
-    stage.asked["passer"] = "Where is the blue thing?"
-    stage.repeats.add("passer")
-    query.publish(Query(id="passer", text="Where is the blue thing?"))
+    name = f"passer-{time.monotonic_ns()}"
+    stage.asked[name] = "Where is the blue thing?"
+    query.publish(Query(id=name, text="Where is the blue thing?"))
     wait_until(lambda: query.wait_for_all_acked() or True)
     other.destroy_node()
     stage.control.set()
-    stage.decided("passer")
+    stage.decided(name)
 
 
 def _namesake(stage: Stage) -> None:
@@ -160,13 +160,13 @@ def _asker_gone(stage: Stage) -> None:
     """An action client leaves before its result."""
     client = stage.robot.action_client()
     client.wait_for_server(10.0)
-    stage.asked["asker"] = "Where is the blue thing?"
-    stage.repeats.add("asker")
-    sent = client.send_goal_async(Ask.Goal(id="asker", question="Where is the blue thing?"))
+    name = f"asker-{time.monotonic_ns()}"
+    stage.asked[name] = "Where is the blue thing?"
+    sent = client.send_goal_async(Ask.Goal(id=name, question="Where is the blue thing?"))
     wait_until(sent.done)
     client.destroy()
     stage.control.set()
-    stage.decided("asker")
+    stage.decided(name)
 
 
 def _cancelled(stage: Stage, times: int) -> None:

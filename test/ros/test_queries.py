@@ -326,3 +326,21 @@ def test_a_flood_of_ids_does_not_make_the_desk_remember_without_bound(office) ->
     assert len(one.desk._decided) <= REMEMBERED + 1
     one.desk.ask("again", str(REMEMBERED + 499))
     assert [d.query_id for d in one.repeated] == [str(REMEMBERED + 499)]
+
+
+def test_a_map_that_changes_while_the_agent_is_loaded_is_the_agents_map() -> None:
+    """Else poses of before a time jump would give goals after it."""
+    agent, go_on = ScriptedAgent(), threading.Event()
+
+    def load() -> ScriptedAgent:
+        go_on.wait(5.0)
+        return agent
+
+    worker = QueryWorker(load, lambda *_: True, capacity=1, on_crash=lambda: None)
+    starting = threading.Thread(target=worker.start)
+    starting.start()
+    worker.set_map("after the jump")
+    go_on.set()
+    starting.join(5.0)
+    assert agent.map_id == "after the jump"
+    worker.stop()
