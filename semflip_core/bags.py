@@ -65,7 +65,12 @@ class BagMessage:
 
     @property
     def header_ns(self) -> int:
-        """``header.stamp`` in nanoseconds, read without decoding; only for stamped types."""
+        """``header.stamp`` in nanoseconds, read without decoding; only for stamped types.
+
+        0 where the message is too short to have one.
+        """
+        if len(self.cdr) < 12:
+            return 0
         order = "<" if self.cdr[1] & 1 else ">"
         seconds, nanoseconds = struct.unpack_from(f"{order}iI", self.cdr, 4)
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
@@ -298,8 +303,9 @@ def memory_from_bag(
         for done, message in enumerate(bag.messages(names), start=1):
             if message.topic == camera.name:
                 stamp_ns = message.header_ns or message.log_ns
-                if ingest.wants(stamp_ns):
-                    ingest.offer(stamp_ns, image_loader(message, keyframes))
+                load = image_loader(message, keyframes)
+                if ingest.wants(stamp_ns, load):
+                    ingest.offer(stamp_ns, load)
             elif poses is not None:
                 for stamp_ns, pose in poses.read(message):
                     ingest.add_pose(stamp_ns, pose)

@@ -130,15 +130,25 @@ class Ingest:
             self._poses.add(stamp_ns, pose)
             return self._settle()
 
-    def wants(self, stamp_ns: int) -> bool:
+    def wants(self, stamp_ns: int, load: Callable[[], StoredPicture] | None = None) -> bool:
         """Whether a picture of this stamp could become a keyframe; costs microseconds.
 
         Ask once for each picture, before anything is deserialised: False means that it was counted
         as dropped. After True, hand the picture to :meth:`offer`.
+
+        Args:
+            load: makes the picture. Called only where its stamp is far from the last one's: time
+                does not jump for a message that is broken.
         """
         with self._lock:
             if self._granted is not None and self._granted == stamp_ns:
                 return True
+            if load is not None and self._far(stamp_ns):
+                try:
+                    load()
+                except ImageError as error:
+                    self.counters[f"image_{error.reason}"] += 1
+                    return False
             reason = self._refused(stamp_ns)
             if reason is None:
                 self._granted = stamp_ns
@@ -182,6 +192,10 @@ class Ingest:
         with self._lock:
             self._pictures_ahead = False
             return self._settle() + self._give_up(lambda _: True)
+
+    def _far(self, stamp_ns: int) -> bool:
+        last = self._last_picture
+        return last is not None and stamp_ns > 0 and abs(stamp_ns - last) > self._jump_ns
 
     def _refused(self, stamp_ns: int) -> str | None:
         """Why a picture cannot become a keyframe, by its stamp and the poses in hand."""

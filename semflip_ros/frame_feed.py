@@ -150,7 +150,7 @@ class FrameFeed:
             self._store(lambda: self._ingest.add_pose(item.stamp_ns, item.pose))
         elif not isinstance(item, _Image):
             self._store(lambda: item(self._ingest))
-        elif self._ingest.wants(item.stamp_ns):
+        elif self._ingest.wants(item.stamp_ns, lambda: self._load(item)):
             self._store(lambda: self._ingest.offer(item.stamp_ns, lambda: self._load(item)))
 
     def _load(self, image: _Image) -> StoredPicture:

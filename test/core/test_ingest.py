@@ -353,3 +353,21 @@ def test_image_error_is_what_loaders_raise():
 
     assert made.offer(SECOND, refused) == []
     assert made.counters["image_depth_image"] == 1
+
+
+@pytest.mark.parametrize("seconds", [1, 10_000])
+def test_time_does_not_jump_for_a_picture_that_is_broken(seconds):
+    """A header in front of garbage must not end the map for everything seen so far."""
+    made = ingest(needs_pose=False)
+
+    def broken():
+        raise ImageError("malformed", "no picture at all")
+
+    for second in (100, 101):
+        assert made.wants(second * SECOND, lambda: small_picture(1))
+        made.offer(second * SECOND, lambda: small_picture(1))
+    assert not made.wants(seconds * SECOND, broken)
+    assert made.wants(102 * SECOND, lambda: small_picture(2))
+    assert made.counters["image_malformed"] == 1
+    assert made.counters["time_jumps"] == 0
+    assert made.segment == 0
