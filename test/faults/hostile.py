@@ -116,6 +116,7 @@ def ask_all(stage: Stage, every: int = 1) -> dict[str, Any]:
         every: take only each so-manieth question.
     """
     asked = list(questions())[::every]
+    before = len(stage.robot.of("goal_pose"))
     for number, (_, text) in enumerate(asked):
         stage.decided(stage.send(text, f"hostile-{number}"))
     for _, name, data in wire_bytes():
@@ -124,7 +125,7 @@ def ask_all(stage: Stage, every: int = 1) -> dict[str, Any]:
         stage.decided(name)
     _as_text(stage, [text for _, text in asked])
     actions = _as_action(stage, [text for _, text in asked[::5]])
-    goals = len(stage.robot.of("goal_pose"))
+    goals = len(stage.robot.of("goal_pose")) - before
     if goals:
         stage.ledger.wrong_goals.append(f"{goals} goals for what was never shown")
     stage.judge()
