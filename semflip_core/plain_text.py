@@ -26,10 +26,10 @@ def read_yaml(text: str) -> Any:
         """The safe loader without aliases."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+            if self.check_event(yaml.AliasEvent):
                 mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
                 raise ConfigError(f"line {mark.line + 1}: YAML aliases (*name) are not read here")
-            return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+            return super().compose_node(parent, index)
 
     try:
         return yaml.load(text, PlainLoader)
