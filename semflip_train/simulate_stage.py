@@ -57,24 +57,8 @@ def simulate_stage(
         for folder, settings in missing.items():
             held_out = any(s.new_things > 0 for s in run.settings.simulate.values())
             catalogue = FurnitureCatalogue(libraries, held_out=held_out)
-            shown = _Shown(folder.name, progress)
+            shown = benchmark.ShownPictures(progress, f"{folder.name} ")
             benchmark.simulate(
                 folder, settings, catalogue, start=shown.start, advance=shown.advance
             )
             notes[folder.name] = len(benchmark.planned(settings))
-
-
-class _Shown:
-    """Pictures of the current sequence as progress."""
-
-    def __init__(self, dataset: str, progress: Progress | None) -> None:
-        self._dataset, self._progress = dataset, progress
-        self._name, self._done, self._total = "", 0, 0
-
-    def start(self, sequence: str, frames: int) -> None:
-        self._name, self._done, self._total = f"{self._dataset} {sequence}", 0, frames
-
-    def advance(self) -> None:
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._name, self._done, self._total)

@@ -131,22 +131,11 @@ def fit(
     optimiser = torch.optim.AdamW(
         network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
     )
-    importance = torch.from_numpy(class_weights(y[~validation], sizes[-1]))
-    rows = torch.from_numpy(np.ones(len(y), np.float32) if weights is None else weights)
-    inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
+    loss_of = _weighted_loss(
+        network, x, y, class_weights(y[~validation], sizes[-1]), weights, generator
+    )
     train = torch.from_numpy(np.flatnonzero(~validation))
     kept = torch.from_numpy(np.flatnonzero(validation))
-
-    def loss_of(index: Any, shift: float) -> Any:
-        batch = inputs[index]
-        if shift > 0:
-            batch = batch + shift * torch.randn(batch.shape, generator=generator)
-        each = torch.nn.functional.cross_entropy(
-            network(batch), labels[index], weight=importance, reduction="none"
-        )
-        share = rows[index]
-        return (each * share).sum() / (importance[labels[index]] * share).sum().clamp_min(1e-9)
-
     best, best_epoch, best_state = float("inf"), 0, None
     epochs = settings.max_epochs if len(kept) else max(1, settings.max_epochs // 4)
     for epoch in range(1, epochs + 1):
@@ -170,15 +159,46 @@ def fit(
     if best_state is None:
         raise TrainingError("training diverged: no epoch gave a finite loss")
     network.load_state_dict(best_state)
-    layers = tuple(
+    return _layers(network), best_epoch, best
+
+
+def _weighted_loss(
+    network: Any,
+    x: Matrix,
+    y: NDArray[np.int64],
+    importance: Matrix,
+    weights: Matrix | None,
+    generator: Any,
+) -> Callable[[Any, float], Any]:
+    """``loss(rows, shift)``: cross-entropy weighted by class and row, with noise of that scale."""
+    torch = _torch()
+    by_class = torch.from_numpy(importance)
+    rows = torch.from_numpy(np.ones(len(y), np.float32) if weights is None else weights)
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
+
+    def loss_of(index: Any, shift: float) -> Any:
+        batch = inputs[index]
+        if shift > 0:
+            batch = batch + shift * torch.randn(batch.shape, generator=generator)
+        each = torch.nn.functional.cross_entropy(
+            network(batch), labels[index], weight=by_class, reduction="none"
+        )
+        share = rows[index]
+        return (each * share).sum() / (by_class[labels[index]] * share).sum().clamp_min(1e-9)
+
+    return loss_of
+
+
+def _layers(network: Any) -> tuple[tuple[Matrix, Matrix], ...]:
+    """Weights ``(in, out)`` and biases of the linear layers."""
+    return tuple(
         (
             layer.weight.detach().numpy().T.astype(np.float32).copy(),
             layer.bias.detach().numpy().astype(np.float32).copy(),
         )
         for layer in network
-        if isinstance(layer, torch.nn.Linear)
+        if isinstance(layer, _torch().nn.Linear)
     )
-    return layers, best_epoch, best
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,28 @@ def recorded_run(root: Path, sequence: str, catalogue: FurnitureCatalogue) -> Se
     raise DatasetError(f"{file}: no sequence '{sequence}'; there are: {known}")
 
 
+class ShownPictures:
+    """Tells a progress bar of each sequence's pictures.
+
+    Args:
+        before: stands before sequences' names.
+    """
+
+    def __init__(self, progress: Callable[[str, int, int], None] | None, before: str = "") -> None:
+        self._progress, self._before = progress, before
+        self._name, self._done, self._total = "", 0, 0
+
+    def start(self, sequence: str, frames: int) -> None:
+        """The next sequence begins."""
+        self._name, self._done, self._total = f"{self._before}{sequence}", 0, frames
+
+    def advance(self) -> None:
+        """One more picture."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._name, self._done, self._total)
+
+
 def simulate(
     out: Path,
     settings: SimulationSettings,

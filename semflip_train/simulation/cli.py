@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from semflip_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from semflip_train.simulation.settings import SimulationSettings
+
+if TYPE_CHECKING:
+    from semflip_train.simulation.settings import SimulationSettings
 
 #: Without --split, of so many sequences one in six (at least one) is for calibration and a third
 #: for test, as in 3 + 1 + 2.
@@ -66,11 +72,6 @@ def simulate(
     name: Annotated[str, typer.Option(help="Name of the dataset.")] = "semflip-rooms",
 ) -> None:
     """Render furnished rooms, drive through them, and ask questions with exact labels."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from semflip_train.simulation import benchmark
-    from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
     from semflip_train.simulation.settings import BagSettings, DriveSettings, SimulationSettings
 
     train, calibration, test, new_things = shares(sequences, split)
@@ -87,31 +88,21 @@ def simulate(
         drive=DriveSettings(stops_per_room=stops),
         bag=BagSettings(jpeg_quality=quality),
     )
-    console = Console(stderr=True)
-    with console.status("looking for the furniture models (fetched once: 120 MB)"):
-        catalogue = FurnitureCatalogue(find_furniture(assets), held_out=new_things > 0)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        total = len(benchmark.planned(settings))
-        overall = progress.add_task("sequences", total=total)
-        current = progress.add_task("pictures", total=None)
+    render_dataset(out, settings, assets)
 
-        def start(sequence: str, frames: int) -> None:
-            progress.update(overall, completed=started.pop() if started else 0)
-            started.append(int(progress.tasks[0].completed) + 1)
-            progress.reset(current, total=frames, description=sequence)
 
-        started: list[int] = []
-        benchmark.simulate(
-            out, settings, catalogue, start=start, advance=lambda: progress.advance(current)
-        )
-        progress.update(overall, completed=total)
-    console.print(f"wrote {out} ({total} sequences)")
+def render_dataset(out: Path, settings: SimulationSettings, assets: Path | None) -> None:
+    """Render a dataset and show how far it is."""
+    from semflip_train.shown import steps
+    from semflip_train.simulation import benchmark
+    from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
+
+    typer.echo("looking for the furniture models (fetched once: 120 MB)", err=True)
+    catalogue = FurnitureCatalogue(find_furniture(assets), held_out=settings.new_things > 0)
+    with steps() as progress:
+        shown = benchmark.ShownPictures(progress)
+        benchmark.simulate(out, settings, catalogue, start=shown.start, advance=shown.advance)
+    typer.echo(f"wrote {out} ({len(benchmark.planned(settings))} sequences)", err=True)
 
 
 def register(app: typer.Typer) -> None:

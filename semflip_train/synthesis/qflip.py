@@ -162,12 +162,16 @@ class SlotFill:
             return Proposal(other.question, name, name, replaced_words=old, new_words=name)
         return self._swap(request, referent, self._other_object(request, rng))
 
-    def _swap(self, request: Request, referent: Referent, noun: str) -> Proposal:
-        """The whole phrase gives way to ``noun``; determiner and number stay."""
+    def _swap(self, request: Request, referent: Referent, noun: str, beside: str = "") -> Proposal:
+        """The whole phrase gives way to ``noun``; determiner and number stay.
+
+        Args:
+            beside: follows the noun; may name the old phrase's thing, which is there.
+        """
         text = request.query.question
         words = plural_of(noun) if referent.plural else noun
         determiner = referent.determiner.of(text)
-        changes = [(referent.core, words)]
+        changes = [(referent.core, f"{words} {beside}".rstrip())]
         if determiner:
             changes.append((referent.determiner, fitted_determiner(determiner, words)))
         return Proposal(
@@ -185,21 +189,9 @@ class SlotFill:
         noun = self._other_object(request, rng)
         if referent.anchor is not None:
             return self._swap(request, referent, noun)
-        text = request.query.question
-        words = plural_of(noun) if referent.plural else noun
-        beside = rng.choice(("next to", "near", "beside"))
-        there = f"the {referent.core.of(text)}"
-        determiner = referent.determiner.of(text)
-        changes = [(referent.core, f"{words} {beside} {there}")]
-        if determiner:
-            changes.append((referent.determiner, fitted_determiner(determiner, words)))
-        return Proposal(
-            replaced(text, changes),
-            referent=noun,
-            must_be_absent=noun,
-            replaced_words=referent.core.of(text),
-            new_words=words,
-        )
+        relation = rng.choice(("next to", "near", "beside"))
+        there = referent.core.of(request.query.question)
+        return self._swap(request, referent, noun, f"{relation} the {there}")
 
     def _referential(
         self, request: Request, referent: Referent, rng: random.Random
