@@ -67,7 +67,7 @@ def _of_slice(
     share = max(1, c.tp + c.fn), max(1, c.tn + c.fp)
     confusion = {
         "unanswerable, refused": (c.tp / share[0], f"({c.tp} of {c.tp + c.fn})"),
-        "unanswerable, answered": (c.fn / share[0], f"({c.fn} of {c.tp + c.fn})"),
+        "unanswerable, passed": (c.fn / share[0], f"({c.fn} of {c.tp + c.fn})"),
         "answerable, answered": (c.tn / share[1], f"({c.tn} of {c.tn + c.fp})"),
         "answerable, refused": (c.fp / share[1], f"({c.fp} of {c.tn + c.fp})"),
     }
