@@ -206,6 +206,10 @@ class Ingest:
             if last - stamp_ns <= self._jump_ns:
                 return "out_of_order"
             self._picture_time_jumped(stamp_ns)
+        elif last is not None and self._pictures_ahead and self._far(stamp_ns):
+            # The jump back was one picture's alone; nothing may wait behind it for poses of then.
+            self._pictures_ahead = False
+            self._give_up(lambda frame: frame.stamp_ns <= last, PoseAnswer.BEFORE)
         self._last_picture = stamp_ns
         if not self._choice.due(stamp_ns):
             return "rate"
@@ -239,13 +243,15 @@ class Ingest:
             return []
         return self._keep(frame, None)
 
-    def _give_up(self, hopeless: Callable[[_Waiting], bool]) -> list[int]:
+    def _give_up(
+        self, hopeless: Callable[[_Waiting], bool], why: PoseAnswer = PoseAnswer.LATER
+    ) -> list[int]:
         """Decide now about pictures whose pose will not come any more."""
         frames, self._waiting = self._waiting, deque()
         stored: list[int] = []
         for frame in frames:
             if hopeless(frame):
-                stored += self._decide_without(frame, PoseAnswer.LATER.value)
+                stored += self._decide_without(frame, why.value)
             else:
                 self._waiting.append(frame)
         return stored

@@ -371,3 +371,19 @@ def test_time_does_not_jump_for_a_picture_that_is_broken(seconds):
     assert made.counters["image_malformed"] == 1
     assert made.counters["time_jumps"] == 0
     assert made.segment == 0
+
+
+def test_one_picture_of_an_hour_ago_does_not_hold_up_those_after_it():
+    made = ingest()
+
+    def show(second: float, x: float) -> None:
+        made.add_pose(round((second - 0.1) * SECOND), along(x))
+        made.offer(round(second * SECOND), lambda: small_picture(1))
+        made.add_pose(round((second + 0.1) * SECOND), along(x))
+
+    show(5000, 1.0)
+    made.offer(1400 * SECOND, lambda: small_picture(2))
+    for second in (5001, 5002, 5003):
+        show(second, 1.0)
+    assert [r.stamp_ns // SECOND for r in made.memory.records()] == [5000, 5001, 5002, 5003]
+    assert made.waiting == 0
