@@ -28,6 +28,16 @@ OUT = ROOT / "out" / "faults.json"
 REFRESH = 25
 
 
+def _leave_nothing_running() -> None:
+    """End what a trial that failed half-way left behind."""
+    from support.live import STARTED
+
+    for process in STARTED:
+        if process.child.poll() is None:
+            process.child.kill()
+            process.child.wait()
+
+
 def own_domain() -> ExitStack:
     """This machine only, in a ROS domain of our own; before rclpy is imported."""
     from semflip_ros import shared_memory
@@ -37,6 +47,7 @@ def own_domain() -> ExitStack:
     domain = OwnDomain()
     stack.callback(domain.release)
     stack.callback(shared_memory.sweep)
+    stack.callback(_leave_nothing_running)
     os.environ |= local_environment(domain.id, ROOT / "config" / "dds_loopback.xml")
     os.environ["ROS_LOG_DIR"] = stack.enter_context(tempfile.TemporaryDirectory())
     os.environ.setdefault("OMP_NUM_THREADS", "1")
