@@ -5,7 +5,7 @@ PYTHON ?= python3
 IN := . ./env.bash &&
 
 .DEFAULT_GOAL := help
-.PHONY: faults soak fuzz mutants reliability help build demo test lint format sample gate shell clean
+.PHONY: faults soak fuzz mutants reliability help build demo test notebook lint format sample gate shell clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -18,6 +18,9 @@ demo: build  ## The real job with real processes: a goal, or "I do not know"
 
 test: build  ## All tests that need no GPU and no hub
 	@$(IN) python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+notebook: build  ## Execute docs/reproduce.ipynb in its short form
+	@$(IN) python -m pytest -m slow test/train/test_notebook.py
 
 lint: build  ## ruff and mypy
 	@$(IN) ruff check . && ruff format --check . && mypy

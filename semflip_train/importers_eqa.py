@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -112,18 +113,41 @@ def sequence_name(episode: str) -> str:
     return episode.replace("/", "__")
 
 
+def scene_of(episode: str) -> str:
+    """The place an episode was recorded in.
+
+    ``hm3d-v0/000-hm3d-BFRyYbPCCPE`` and ``scannet-v0/188-scannet-scene0593_01``: the running
+    number is the episode's, and ScanNet's ending counts scans of one room.
+    """
+    name = re.sub(r"^\d+-", "", episode.rsplit("/", 1)[-1])
+    return re.sub(r"^(scannet-scene\d{4})_\d\d$", r"\1", name)
+
+
 def split_by_episode(
     episodes: Sequence[str], seed: int, shares: Mapping[str, float]
 ) -> dict[str, list[str]]:
-    """Episodes dealt to splits whole, so that no scene is on two sides."""
-    names = sorted(set(episodes))
-    random.Random(seed).shuffle(names)
+    """Episodes dealt to splits with all others of their scene, so that no scene is on two sides."""
+    scenes = sorted({scene_of(episode) for episode in episodes})
+    random.Random(seed).shuffle(scenes)
     splits: dict[str, list[str]] = {}
     start = 0.0
     for split, share in shares.items():
-        low, start = round(start * len(names)), start + share
-        splits[split] = sorted(names[low : round(start * len(names))])
+        low, start = round(start * len(scenes)), start + share
+        chosen = set(scenes[low : round(start * len(scenes))])
+        splits[split] = sorted({e for e in episodes if scene_of(e) in chosen})
     return splits
+
+
+def inside(folder: Path, name: str, where: str) -> Path:
+    """A file or folder in another one.
+
+    Raises:
+        DatasetError: the name leads out of it.
+    """
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise DatasetError(f"{where}: {name!r:.80} leads out of {folder}; name what is inside it")
+    return folder / path
 
 
 DEFAULT_SHARES: Mapping[str, float] = {"train": 0.5, "calibration": 0.1, "test": 0.4}
@@ -132,7 +156,7 @@ DEFAULT_SHARES: Mapping[str, float] = {"train": 0.5, "calibration": 0.1, "test":
 def _write_episodes(
     episodes: Sequence[str], frames: Path, out: Path, progress: Callable[[int, int], None] | None
 ) -> None:
-    missing = [e for e in episodes if not _pictures(frames / e)]
+    missing = [e for e in episodes if not _pictures(inside(frames, e, "episode_history"))]
     if missing:
         raise DatasetError(
             f"{frames}: no pictures of {len(missing)} of {len(episodes)} episodes (first: "
@@ -275,7 +299,7 @@ def import_hardbench(
     splits: dict[str, list[str]] = {"train": [], "calibration": [], "test": []}
     for row in rows:
         name = sequence_name(Path(row.image).with_suffix("").as_posix())
-        source = pictures / row.image
+        source = inside(pictures, row.image, f"row '{row.id}': image")
         if not source.is_file():
             raise DatasetError(f"{rows_file}: question '{row.id}': no picture {source}")
         if name not in splits[row.split]:

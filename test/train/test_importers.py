@@ -19,6 +19,7 @@ from semflip_train.importers_eqa import (
     import_abstaineqa,
     import_hardbench,
     import_openeqa,
+    scene_of,
     split_by_episode,
 )
 from semflip_train.pictures import jpeg
@@ -92,7 +93,7 @@ def openeqa_file(tmp_path: Path, episodes: int, each: int) -> Path:
             "answer": "A lamp",
             "category": "object recognition",
             "question_id": f"e{e}q{q}",
-            "episode_history": f"hm3d-v0/{e:03d}-hm3d-x",
+            "episode_history": f"hm3d-v0/{e:03d}-hm3d-x{e}",
         }
         for e in range(episodes)
         for q in range(each)
@@ -108,7 +109,7 @@ def test_openeqa_splits_by_episode_and_names_missing_frames(tmp_path):
     with pytest.raises(DatasetError, match="no pictures of 10 of 10 episodes"):
         import_openeqa(file, frames, tmp_path / "out")
     for e in range(10):
-        pictures(frames / "hm3d-v0" / f"{e:03d}-hm3d-x", 2)
+        pictures(frames / "hm3d-v0" / f"{e:03d}-hm3d-x{e}", 2)
     made = import_openeqa(file, frames, tmp_path / "out")
     assert len(made.queries) == 20
     assert {k: len(v) for k, v in made.info.splits.items()} == {
@@ -125,10 +126,31 @@ def test_episodes_are_on_one_side_only():
     assert splits == split_by_episode([f"e{i}" for i in range(63)], 42, {"train": 0.5, "test": 0.5})
 
 
+def test_two_scans_of_one_room_are_on_one_side():
+    episodes = [f"scannet-v0/{n:03d}-scannet-scene{n // 2:04d}_0{n % 2}" for n in range(90)]
+    for seed in range(5):
+        splits = split_by_episode(episodes, seed, {"train": 0.5, "calibration": 0.1, "test": 0.4})
+        assert sum(map(len, splits.values())) == len(episodes)
+        scenes = [{scene_of(e) for e in names} for names in splits.values()]
+        assert not scenes[0] & scenes[1]
+        assert not scenes[0] & scenes[2]
+        assert not scenes[1] & scenes[2]
+    assert scene_of("scannet-v0/188-scannet-scene0593_01") == "scannet-scene0593"
+    assert scene_of("hm3d-v0/000-hm3d-BFRyYbPCCPE") == "hm3d-BFRyYbPCCPE"
+
+
+@pytest.mark.parametrize("name", ["../secret.jpg", "/etc/passwd", "a/../../b.jpg"])
+def test_a_picture_cannot_lead_out_of_its_folder(tmp_path, name):
+    row = {"id": "1", "image": name, "question": "Where is the lamp?", "split": "train"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(DatasetError, match=r"row '1': image: .* leads out of"):
+        import_hardbench(tmp_path / "rows.jsonl", tmp_path, tmp_path / "out")
+
+
 def test_abstaineqa_draws_as_many_of_each_and_the_same_twice(tmp_path):
     file = openeqa_file(tmp_path, episodes=5, each=4)
     for e in range(5):
-        pictures(tmp_path / "frames" / "hm3d-v0" / f"{e:03d}-hm3d-x", 1)
+        pictures(tmp_path / "frames" / "hm3d-v0" / f"{e:03d}-hm3d-x{e}", 1)
     rewrites = tmp_path / "rewrites.jsonl"
     rewrites.write_text(
         "".join(

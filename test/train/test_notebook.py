@@ -29,6 +29,7 @@ def test_it_is_kept_without_outputs():
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
 
 
+@pytest.mark.slow  # a minute on two quiet cores: make notebook
 @pytest.mark.timeout(300)
 def test_a_short_run_goes_through_and_shows_its_pictures(tmp_path, monkeypatch):
     monkeypatch.setenv("SEMFLIP_SHORT", "1")
