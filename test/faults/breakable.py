@@ -50,8 +50,9 @@ class Control:
 
     def set(self, **values: Any) -> None:
         """Break these and nothing else: ``encode``, ``frame``, ``load``, and ``hold``."""
-        if not values.get("hold"):
-            self.held.unlink(missing_ok=True)
+        self.holding = bool(values.get("hold"))
+        if self.holding:
+            self.held.unlink(missing_ok=True)  # touched again once something waits
         partial = self.path.with_suffix(".partial")
         partial.write_text(json.dumps(values))
         partial.replace(self.path)

@@ -78,7 +78,7 @@ def _questioned(stage: Stage) -> Iterator[None]:
         lambda: stage.control.held.exists() or stage.robot.of("decision", running), PATIENCE_S
     )
     yield
-    if stage.control.held.exists():
+    if stage.control.holding:
         stage.control.set()
     if stage.alive():
         stage.decided(running)
@@ -110,7 +110,7 @@ def _activating(stage: Stage) -> Iterator[None]:
     activation = stage.robot.start_transition(Transition.TRANSITION_ACTIVATE)
     wait_until(lambda: stage.control.held.exists() or activation.done(), PATIENCE_S)
     yield
-    if stage.control.held.exists():
+    if stage.control.holding:
         stage.control.set()
     if stage.alive():
         wait_until(activation.done, PATIENCE_S, "the activation")
