@@ -201,6 +201,14 @@ def _layers(network: Any) -> tuple[tuple[Matrix, Matrix], ...]:
     )
 
 
+#: A dimension that varies by less than this share of its size is constant but for rounding.
+CONSTANT = 1e-4
+#: Scale of such a dimension: whatever it does at run time, it stays at nothing. Divided by its
+#: rounding instead, a count that was the same in all of training would refuse every other count.
+#: The distance limit still sees it.
+SILENT = 1e9
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """``(x - mean) / scale``, both ``(dim,)``."""
@@ -210,12 +218,10 @@ class Scaling:
 
     @classmethod
     def of(cls, x: Matrix) -> Scaling:
-        """From training rows; dimensions that never change keep scale one."""
-        scale = x.std(axis=0)
-        return cls(
-            x.mean(axis=0).astype(np.float32),
-            np.where(scale > 1e-6, scale, 1.0).astype(np.float32),
-        )
+        """From training rows; a dimension that never changes in them says nothing later."""
+        mean, scale = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+        varies = scale > CONSTANT * np.maximum(1.0, np.abs(mean))
+        return cls(mean.astype(np.float32), np.where(varies, scale, SILENT).astype(np.float32))
 
     def __call__(self, x: Matrix) -> Matrix:
         scaled: Matrix = ((x - self.mean) / self.scale).astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,17 @@ def test_reasons_are_learned_and_the_others_named(trained):
     assert np.mean(right) > 0.9
     assert set(trained.header.reasons) == {Reason.ABSENT, Reason.SUBJECTIVE}
     assert Reason.NEEDS_ACTION in trained.header.untrained_reasons
+
+
+def test_what_never_changed_in_training_says_nothing_later():
+    table = gaussian_table(seed=1, sequences=4, sources=20)
+    same = np.full((len(table.x), 1), np.log(16.0), np.float32)
+    gate = train_gate(replace(table, x=np.hstack([table.x, same])), small_settings())
+    usual = np.hstack([table.x[:20], same[:20]])
+    other = usual.copy()
+    other[:, -1] = 0.0
+    assert np.asarray(gate.score(other)) == pytest.approx(np.asarray(gate.score(usual)), abs=1e-6)
+    assert (np.asarray(gate.distance(other)) > np.asarray(gate.distance(usual))).all()
 
 
 def test_distance_limit_lets_new_places_in_and_strangers_out(trained):
