@@ -1,9 +1,10 @@
-"""Make mini's weights again: ``python -m semflip_train.projection`` (about half an hour, 2 cores).
+"""Make mini's weights again: ``python -m semflip_train.projection`` (about an hour, 2 cores).
 
 Steps, each kept in a cache folder, so that a run that was stopped goes on where it was:
 
-1. render furnished rooms and heaps of models of the training libraries (never KatorLegaz, never a
-   model that the benchmark keeps for its tests) with exact masks;
+1. render furnished rooms and heaps of models, as they come and painted over, of the training
+   libraries (never KatorLegaz, never a model that the benchmark keeps for its tests) with exact
+   masks;
 2. pool EfficientNet-Lite2 features over regions, of renders and of real photographs;
 3. measure: train with one quarter of the categories held out, report AUROC on known and on held-out
    categories, beside plain ConSE;
@@ -20,6 +21,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,23 +38,26 @@ from semflip_train.projection_fit import FitSettings, Rows, apply, build_bank, b
 from semflip_train.projection_real import training_pictures
 from semflip_train.projection_report import presence_auroc
 from semflip_train.projection_scenes import (
+    Scene,
     SceneRegions,
     heap_scene,
     load_or_pool,
     load_or_render,
     room_scene,
 )
-from semflip_train.projection_vocabulary import Named, split, vocabulary
+from semflip_train.projection_vocabulary import Named, shown, split, vocabulary
 from semflip_train.projection_weights import (
     base_tensors,
     complete,
     conse_of,
     half,
+    reference_names,
     reference_pictures,
     sample_rows,
 )
-from semflip_train.projection_words import BACKGROUND, DISTRACTORS
+from semflip_train.projection_words import BACKGROUND, DISTRACTORS, questions
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
+from semflip_train.stores import content_hash
 
 Array = NDArray[np.float32]
 
@@ -61,11 +66,17 @@ logger = logging.getLogger("semflip")
 ROOM_SEED = 500_000
 ROOM_VIEWS = 20
 HEAP_VIEWS = 8
+#: kind of scene -> share of its things that is painted over, and offset of its seeds.
+PAINTED_SCENES = {"painted-room": (0.8, 10_000), "painted-heap": (0.6, 10_000)}
+#: Counts changes of the training itself, which make kept results stale.
+FIT_VERSION = 1
 #: Every so manieth scene is kept out of training, to measure on.
 KEPT_OUT = 6
-#: Pictures that similarities are judged against, and how many regions of each are kept.
-REFERENCE_RENDERS = 20
-REFERENCE_PHOTOGRAPHS = 10
+#: Scenes that similarities are judged against: every so manieth of these, never trained on.
+REFERENCE_KIND, REFERENCE_EVERY = "painted-room", 7
+#: Pictures kept of all of them and of the photographs, and how many regions of each.
+REFERENCE_RENDERS = 80
+REFERENCE_PHOTOGRAPHS = 20
 REFERENCE_REGIONS = 40
 
 
@@ -76,50 +87,66 @@ class Material:
     Args:
         words: every model that may be trained on.
         scenes: pooled regions of rendered scenes; conse: their ConSE vectors.
+        reference: indices of the scenes that similarities are judged against; never trained on.
         real: features ``(n, 1280)`` and ConSE vectors ``(n, 384)`` of photographs' regions.
         photographs: features of all regions of each photograph.
         base: tensors that need no training.
         vectors: centred unit vector of each text.
+        folder: the cache.
     """
 
     words: tuple[Named, ...]
     scenes: Sequence[SceneRegions]
+    reference: Sequence[int]
     conse: Sequence[Array]
     real: tuple[Array, Array]
     photographs: Sequence[Array]
     base: Mapping[str, Array]
     vectors: dict[str, Array]
+    folder: Path
+
+    @property
+    def trained(self) -> list[int]:
+        """Indices of the scenes that the shipped projection is trained on."""
+        return [i for i in range(len(self.scenes)) if i not in self.reference]
 
     def scenes_for(self, measuring: bool) -> list[int]:
-        """Indices of the scenes kept out for measuring, or of the others."""
-        return [i for i in range(len(self.scenes)) if (i % KEPT_OUT == 0) == measuring]
+        """Of those, the indices kept out for measuring, or of the others."""
+        return [i for i in self.trained if (i % KEPT_OUT == 0) == measuring]
 
 
 def gather(
-    assets: Path | None, rooms: int, heaps: int, backbone: Backbone, folder: Path
+    assets: Path | None, counts: Mapping[str, int], backbone: Backbone, folder: Path
 ) -> Material:
-    """Render, pool and read everything that training needs; nothing is made twice."""
+    """Render, pool and read everything that training needs; nothing is made twice.
+
+    Args:
+        counts: kind of scene -> how many.
+    """
     catalogue = FurnitureCatalogue(find_furniture(assets))
-    words = vocabulary(catalogue)
+    named = vocabulary(catalogue)
+
+    def render(kind: str, seed: int) -> Scene:
+        share, first = PAINTED_SCENES.get(kind, (0.0, 0))
+        if kind.endswith("room"):
+            room = ROOM_SEED + first + seed
+            return room_scene(catalogue, seed=room, views=ROOM_VIEWS, paint_share=share)
+        return heap_scene(catalogue, named, seed=first + seed, views=HEAP_VIEWS, paint_share=share)
+
     scenes: list[SceneRegions] = []
-    for seed in range(rooms):
-        file = folder / f"room-{seed:05d}.safetensors"
-        scene = load_or_render(
-            file,
-            lambda seed=seed: room_scene(catalogue, seed=ROOM_SEED + seed, views=ROOM_VIEWS),  # type: ignore[misc]
-        )
-        scenes.append(load_or_pool(file, scene, backbone))
-        _progress("rooms", seed, rooms)
-    for seed in range(heaps):
-        file = folder / f"heap-{seed:05d}.safetensors"
-        scene = load_or_render(
-            file,
-            lambda seed=seed: heap_scene(catalogue, words, seed=seed, views=HEAP_VIEWS),  # type: ignore[misc]
-        )
-        scenes.append(load_or_pool(file, scene, backbone))
-        _progress("heaps", seed, heaps)
+    reference: list[int] = []
+    for kind, count in counts.items():
+        for seed in range(count):
+            file = folder / f"{kind}-{seed:05d}.safetensors"
+            scene = load_or_render(file, partial(render, kind, seed))
+            if kind == REFERENCE_KIND and seed % REFERENCE_EVERY == 0:
+                reference.append(len(scenes))
+            scenes.append(load_or_pool(file, scene, backbone))
+            _progress(kind, seed, count)
+    words = shown(named, (model for scene in scenes for model in scene.models))
     text = TextEncoder()
-    base = _kept(folder / "base.safetensors", lambda: base_tensors(text, PhraseParser()))
+    corpus = content_hash(json.dumps([questions(), DISTRACTORS, BACKGROUND]))[:12]
+    base = _kept(folder / f"base-{corpus}.safetensors", lambda: base_tensors(text, PhraseParser()))
     texts = sorted(
         {t for w in words for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
     )
@@ -131,11 +158,13 @@ def gather(
     return Material(
         words=words,
         scenes=scenes,
+        reference=tuple(reference),
         conse=[conse_of(s.pooled.astype(np.float32), backbone, base["labels"]) for s in scenes],
         real=(real, conse_of(real, backbone, base["labels"])),
         photographs=pictures,
         base=base,
         vectors=dict(zip(texts, centred, strict=True)),
+        folder=folder,
     )
 
 
@@ -159,10 +188,10 @@ def _kept(
         if set(need) <= found.keys():
             return found
     tensors = {name: np.ascontiguousarray(value) for name, value in make_tensors().items()}
-    partial = file.with_suffix(".partial")
+    unfinished = file.with_suffix(".partial")
     file.parent.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, partial)
-    partial.replace(file)
+    save_file(tensors, unfinished)
+    unfinished.replace(file)
     return tensors
 
 
@@ -180,7 +209,16 @@ def train(
         words, extra, BACKGROUND, material.vectors, material.base["labels"], settings.synonym
     )
     logger.info("training on %d regions, %d texts", len(rows.model), len(bank.vectors))
-    return {name: half(value) for name, value in fit(rows, bank, material.real, settings).items()}
+    key = content_hash(
+        settings.model_dump_json(),
+        *(a.tobytes() for a in (rows.model, rows.others, rows.conse, rows.features)),
+        *(a.tobytes() for a in (bank.vectors, bank.positive, bank.masked, bank.background)),
+        *(a.tobytes() for a in material.real),
+    )
+    return _kept(
+        material.folder / f"mlp{FIT_VERSION}-{key[:16]}.safetensors",
+        lambda: {n: half(v) for n, v in fit(rows, bank, material.real, settings).items()},
+    )
 
 
 def measure(material: Material, settings: FitSettings, folds: int = 4) -> dict[str, float]:
@@ -229,16 +267,19 @@ def make(
     header: Mapping[str, object],
 ) -> ProjectionWeights:
     """Train on every scene and complete the file."""
-    mlp = train(material, words, range(len(material.scenes)), settings)
-    step = max(1, len(material.scenes) // REFERENCE_RENDERS)
-    views = [s.pooled[: len(s.pooled) // len(s.visible)] for s in material.scenes[::step]]
+    mlp = train(material, words, material.trained, settings)
     photographs = material.photographs[
         :: max(1, len(material.photographs) // REFERENCE_PHOTOGRAPHS)
-    ]
+    ][:REFERENCE_PHOTOGRAPHS]
     reference = reference_pictures(
-        [*views[:REFERENCE_RENDERS], *photographs[:REFERENCE_PHOTOGRAPHS]], REFERENCE_REGIONS, 1
+        [material.scenes[i] for i in material.reference],
+        photographs,
+        material.words,
+        (REFERENCE_RENDERS, REFERENCE_REGIONS),
+        seed=1,
     )
-    return complete({**material.base, **mlp}, reference, backbone, header)
+    tensors = {**material.base, **mlp, **reference_names(material.words, material.vectors)}
+    return complete(tensors, reference, backbone, header)
 
 
 def main() -> None:
@@ -249,21 +290,29 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=cache_folder() / "projection-scenes")
     parser.add_argument("--rooms", type=int, default=50)
     parser.add_argument("--heaps", type=int, default=120)
+    parser.add_argument("--painted-rooms", type=int, default=70)
+    parser.add_argument("--painted-heaps", type=int, default=120)
     parser.add_argument("--folds", type=int, default=0, help="also write cross-fitting weights")
     parser.add_argument("--epochs", type=int, default=FitSettings().epochs)
     parser.add_argument("--skip-measure", action="store_true")
     arguments = parser.parse_args()
-    if arguments.rooms + arguments.heaps < 2 * KEPT_OUT:
-        raise ConfigError(f"rooms + heaps must be at least {2 * KEPT_OUT}")
+    counts = {
+        "room": arguments.rooms,
+        "heap": arguments.heaps,
+        "painted-room": arguments.painted_rooms,
+        "painted-heap": arguments.painted_heaps,
+    }
+    if sum(counts.values()) < 2 * KEPT_OUT or not arguments.painted_rooms:
+        raise ConfigError(f"at least {2 * KEPT_OUT} scenes are needed, and a painted room")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     settings = FitSettings(epochs=arguments.epochs)
     backbone = Backbone(2)
-    material = gather(arguments.assets, arguments.rooms, arguments.heaps, backbone, arguments.cache)
+    material = gather(arguments.assets, counts, backbone, arguments.cache)
     measured = {} if arguments.skip_measure else measure(material, settings)
     logger.info("measured: %s", json.dumps(measured))
     header = {
-        "training": f"{arguments.rooms} rooms, {arguments.heaps} heaps, "
-        f"{len(material.words)} models of sweethome3d-furniture (CC0, CC-BY-3.0)",
+        "training": ", ".join(f"{count} {kind}s" for kind, count in counts.items())
+        + f", {len(material.words)} models and paintings of sweethome3d-furniture (CC0, CC-BY-3.0)",
         "settings": settings.model_dump(),
         "measured": measured,
     }

@@ -182,12 +182,7 @@ def fit(
     both = np.concatenate([rows.features[:: max(1, len(rows.features) // 20000)], real[0]])
     mean = both.mean(axis=0, dtype=np.float64).astype(np.float32)
     scale = both.std(axis=0, dtype=np.float64).astype(np.float32) + np.float32(0.05)
-    first = torch.nn.Linear(len(mean), settings.hidden)
-    last = torch.nn.Linear(settings.hidden, DIMENSION)
-    torch.nn.init.zeros_(last.weight)
-    torch.nn.init.zeros_(last.bias)
-    drop = torch.nn.Dropout(settings.dropout)
-    net = torch.nn.Sequential(drop, first, torch.nn.ReLU(), drop, last)
+    first, last, net = _residual(torch, len(mean), settings)
     order = _balanced(rows.model, rng)
     steps = settings.epochs * (len(order) // settings.batch)
     optimiser = torch.optim.AdamW(
@@ -207,14 +202,7 @@ def fit(
         for start in range(0, len(order) - settings.batch + 1, settings.batch):
             chosen = order[start : start + settings.batch]
             x = (torch.from_numpy(rows.features[chosen].astype(np.float32)) - x_mean) / x_scale
-            conse = torch.from_numpy(rows.conse[chosen])
-            added = net(x)
-            vectors = torch.nn.functional.normalize(conse + added, dim=1)
-            positive, masked = _targets(rows, bank, chosen)
-            logits = vectors @ texts.T / settings.temperature
-            loss = _info_nce(torch, logits, positive, masked)
-            loss = loss + 0.5 * _reverse(torch, logits, positive, masked)
-            loss = loss + settings.residual_penalty * (added**2).sum(dim=1).mean()
+            loss = _rendered_loss(torch, net(x), rows, bank, chosen, texts, settings)
             if settings.real_weight > 0:
                 some = torch.from_numpy(rng.integers(0, len(real_x), settings.batch // 3))
                 moved = torch.nn.functional.normalize(real_conse[some] + net(real_x[some]), dim=1)
@@ -235,6 +223,35 @@ def fit(
         "mlp.weight2": last.weight.detach().numpy().T.copy(),
         "mlp.bias2": last.bias.detach().numpy().copy(),
     }
+
+
+def _residual(torch: Any, width: int, settings: FitSettings) -> tuple[Any, Any, Any]:
+    """First and last layer, and the network; it starts as zero."""
+    first = torch.nn.Linear(width, settings.hidden)
+    last = torch.nn.Linear(settings.hidden, DIMENSION)
+    torch.nn.init.zeros_(last.weight)
+    torch.nn.init.zeros_(last.bias)
+    drop = torch.nn.Dropout(settings.dropout)
+    return first, last, torch.nn.Sequential(drop, first, torch.nn.ReLU(), drop, last)
+
+
+def _rendered_loss(
+    torch: Any,
+    added: Any,
+    rows: Rows,
+    bank: TextBank,
+    chosen: NDArray[np.int64],
+    texts: Any,
+    settings: FitSettings,
+) -> Any:
+    """InfoNCE both ways of some rendered rows, and the size of what the network ``added``."""
+    conse = torch.from_numpy(rows.conse[chosen])
+    vectors = torch.nn.functional.normalize(conse + added, dim=1)
+    positive, masked = _targets(rows, bank, chosen)
+    logits = vectors @ texts.T / settings.temperature
+    loss = _info_nce(torch, logits, positive, masked)
+    loss = loss + 0.5 * _reverse(torch, logits, positive, masked)
+    return loss + settings.residual_penalty * (added**2).sum(dim=1).mean()
 
 
 def _balanced(model: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

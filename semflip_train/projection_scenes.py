@@ -22,9 +22,10 @@ from semflip_core.encoders.mini.regions import averages, windows
 from semflip_core.frames import Picture
 from semflip_core.poses import Pose
 from semflip_train.pictures import jpeg
-from semflip_train.projection_vocabulary import Named
+from semflip_train.projection_vocabulary import Named, painted_key
 from semflip_train.simulation.catalogue import FurnitureCatalogue
 from semflip_train.simulation.meshes import MeshPart, load_parts
+from semflip_train.simulation.paint import PAINTS, painted
 from semflip_train.simulation.render import Light, Renderer, Solid
 from semflip_train.simulation.sequence import render_room
 from semflip_train.simulation.settings import CameraSettings
@@ -62,7 +63,7 @@ class Scene:
     Args:
         pictures: JPEG bytes of each view, 640x480.
         labels: ``(views, height, width)`` int8, the object each pixel shows, -1 for none.
-        models: catalogue key of each object.
+        models: catalogue key of each object, with its paint.
     """
 
     pictures: tuple[bytes, ...]
@@ -129,26 +130,43 @@ def load_or_pool(file: Path, scene: Scene, backbone: Backbone) -> SceneRegions:
     return SceneRegions(**load_file(pooled), models=scene.models)
 
 
-def room_scene(catalogue: FurnitureCatalogue, *, seed: int, views: int) -> Scene:
-    """A furnished room of the simulation's training split, seen from where a robot could stand."""
-    room = render_room(seed, catalogue, frames=views, split="train")
+def room_scene(
+    catalogue: FurnitureCatalogue, *, seed: int, views: int, paint_share: float = 0.0
+) -> Scene:
+    """A furnished room of the simulation's training split, seen from where a robot could stand.
+
+    Args:
+        paint_share: of what comes in any colour, so much is painted over.
+    """
+    room = render_room(seed, catalogue, frames=views, split="train", paint_share=paint_share)
     return Scene(
         tuple(jpeg(frame.rgb, 90) for frame in room.frames),
         np.stack([frame.labels.astype(np.int8) for frame in room.frames]),
-        tuple(item.model for item in room.objects),
+        tuple(painted_key(item.model, item.paint) for item in room.objects),
     )
 
 
 def heap_scene(
-    catalogue: FurnitureCatalogue, vocabulary: Sequence[Named], *, seed: int, views: int
+    catalogue: FurnitureCatalogue,
+    vocabulary: Sequence[Named],
+    *,
+    seed: int,
+    views: int,
+    paint_share: float = 0.0,
 ) -> Scene:
     """A heap of random models; the same seed gives the same scene.
+
+    Args:
+        paint_share: so much of everything is painted over, also what has a colour of its own:
+            which colour a thing has must be learned from looking.
 
     Raises:
         AssetError: the models or EGL are missing.
     """
     rng = np.random.default_rng([seed, SCENES_VERSION])
     chosen, models = _choose(rng, catalogue, vocabulary)
+    paint = _paint(np.random.default_rng([seed, SCENES_VERSION, 1]), len(models), paint_share)
+    models = [painted(m, c) if c else m for m, c in zip(models, paint, strict=True)]
     solids, placed = _furnish(rng, models)
     camera = CameraSettings(
         width=WIDTH,
@@ -168,7 +186,14 @@ def heap_scene(
             view = renderer.view(pose)
             pictures.append(jpeg(_exposed(rng, view.rgb), int(rng.integers(70, 96))))
             labels.append(view.labels.astype(np.int8))
-    return Scene(tuple(pictures), np.stack(labels), tuple(named.model for named in chosen))
+    keys = (painted_key(named.model, colour) for named, colour in zip(chosen, paint, strict=True))
+    return Scene(tuple(pictures), np.stack(labels), tuple(keys))
+
+
+def _paint(rng: np.random.Generator, count: int, share: float) -> list[str]:
+    """A colour for ``share`` of ``count`` things, an empty string for the others."""
+    drawn = rng.choice(list(PAINTS), count)
+    return [str(c) if lot < share else "" for c, lot in zip(drawn, rng.random(count), strict=True)]
 
 
 def _colour(rng: np.random.Generator, low: float, high: float) -> tuple[float, float, float]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from semflip_core.encoders.mini.colours import COLOUR_WORDS
 from semflip_train.simulation.catalogue import FurnitureCatalogue
@@ -60,6 +60,8 @@ _EVERYDAY = {
     "table tennis": "table tennis table",
     "flacon": "perfume bottle",
 }
+#: Between a model and the colour that it is painted over with.
+PAINTED = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Named:
     """A model and its words.
 
     Args:
-        model: catalogue key.
+        model: catalogue key, with the colour it is painted over with, if any (:func:`painted_key`).
         category: what it is counted as; folds and held-out sets are by category.
         names: true names, the usual one first.
         words: every word somebody might use for it, lower case; never negatives for it.
@@ -85,6 +87,10 @@ class Named:
         """The colour term in its look, if any."""
         found = [COLOUR_WORDS[w] for w in self.look.split() if w in COLOUR_WORDS]
         return found[0] if len(found) == 1 else None
+
+    def painted(self, colour: str) -> Named:
+        """The same model painted over."""
+        return replace(self, model=painted_key(self.model, colour), look=colour)
 
     @property
     def described(self) -> str:
@@ -114,6 +120,22 @@ def vocabulary(catalogue: FurnitureCatalogue) -> tuple[Named, ...]:
         name = _EVERYDAY.get(name, name)
         found[model] = Named(model, name, (name,), frozenset([name]))
     return tuple(found[model] for model in sorted(found))
+
+
+def painted_key(model: str, colour: str) -> str:
+    """What a model painted in a colour is called; the model's own key without a colour."""
+    return f"{model}{PAINTED}{colour}" if colour else model
+
+
+def shown(words: Sequence[Named], models: Iterable[str]) -> tuple[Named, ...]:
+    """``words``, and those of them that occur painted over among ``models``, in a stable order."""
+    by_model = {w.model: w for w in words}
+    found = [
+        by_model[model].painted(colour)
+        for model, mark, colour in (key.partition(PAINTED) for key in sorted(set(models)))
+        if mark and model in by_model
+    ]
+    return (*words, *found)
 
 
 def fold_of(category: str, folds: int) -> int:

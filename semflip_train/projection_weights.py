@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from semflip_core.encoders.mini.imagenet_names import IMAGENET_NAMES
 from semflip_core.encoders.mini.phrases import PhraseParser
 from semflip_core.encoders.mini.projection import FORMAT, ProjectionWeights
 from semflip_core.encoders.mini.text import DIMENSION, TextEncoder
+from semflip_train.projection_scenes import SceneRegions
+from semflip_train.projection_vocabulary import Named
 from semflip_train.projection_words import BACKGROUND, DISTRACTORS, questions
 
 Array = NDArray[np.float32]
@@ -21,6 +24,8 @@ Array = NDArray[np.float32]
 HIDDEN = 384
 #: Of the mean variance; keeps the directions of wording from fitting single templates.
 RIDGE = 3.0
+#: Things of a reference region that are kept, and the share of it that each must cover.
+SHOWN, SHOWN_COVER = 3, 0.02
 #: Names of a class that its label vector is made of.
 NAMES_OF_A_CLASS = 2
 
@@ -94,23 +99,47 @@ def conse_of(pooled: Array, backbone: Backbone, labels: Array) -> Array:
     return conse_vectors(*top_classes(logits), labels)
 
 
-def complete(
-    tensors: Mapping[str, Array], reference: Array, backbone: Backbone, header: Mapping[str, object]
-) -> ProjectionWeights:
-    """Add what the spaces are judged by: the reference regions, projected.
+@dataclass(frozen=True)
+class Reference:
+    """What similarities are judged against.
 
     Args:
-        reference: ``(pictures, regions, 1280)`` averaged features of unrelated pictures.
+        pooled: ``(pictures, regions, 1280)`` averaged features of unrelated pictures.
+        shown: ``(pictures, regions, 3)`` rows of :func:`reference_names` that the region shows,
+            -1 for nothing more; -2 in the first place where nobody knows (photographs).
     """
-    shape = (*reference.shape[:2], DIMENSION)
-    reference = reference.reshape(-1, reference.shape[2]).astype(np.float32)
+
+    pooled: Array
+    shown: Array
+
+
+def complete(
+    tensors: Mapping[str, Array],
+    reference: Reference,
+    backbone: Backbone,
+    header: Mapping[str, object],
+) -> ProjectionWeights:
+    """Add what the spaces are judged by: the reference regions, projected."""
+    shape = (*reference.pooled.shape[:2], DIMENSION)
+    pooled = reference.pooled.reshape(-1, reference.pooled.shape[2]).astype(np.float32)
     rounded = {name: half(np.asarray(value)) for name, value in tensors.items()}
-    conse = conse_of(reference, backbone, rounded["labels"])
+    conse = conse_of(pooled, backbone, rounded["labels"])
     bare = ProjectionWeights(rounded, {})
     rounded["reference.conse"] = half(conse).reshape(shape)
-    rounded["reference.projected"] = half(bare.project(reference, conse)).reshape(shape)
+    rounded["reference.projected"] = half(bare.project(pooled, conse)).reshape(shape)
+    rounded["reference.shown"] = reference.shown
     full_header = {"format": FORMAT, "distractor_names": list(DISTRACTORS), **header}
     return ProjectionWeights(rounded, full_header)
+
+
+def _categories(words: Sequence[Named]) -> dict[str, str]:
+    """Usual name of each category, in a stable order."""
+    return {w.category: w.names[0] for w in sorted(words, key=lambda w: (w.category, w.model))}
+
+
+def reference_names(words: Sequence[Named], vectors: Mapping[str, Array]) -> dict[str, Array]:
+    """``reference.names``: the usual name of each category as a vector."""
+    return {"reference.names": np.stack([vectors[name] for name in _categories(words).values()])}
 
 
 def sample_rows(groups: Sequence[NDArray[Any]], count: int, seed: int) -> Array:
@@ -122,11 +151,45 @@ def sample_rows(groups: Sequence[NDArray[Any]], count: int, seed: int) -> Array:
     return np.asarray(joined[rng.permutation(len(joined))[:count]], np.float32)
 
 
-def reference_pictures(pictures: Sequence[NDArray[Any]], regions: int, seed: int) -> Array:
-    """``(pictures, regions, 1280)``: some regions of each picture, the largest among them."""
+def reference_pictures(
+    scenes: Sequence[SceneRegions],
+    photographs: Sequence[NDArray[Any]],
+    words: Sequence[Named],
+    size: tuple[int, int],
+    seed: int,
+) -> Reference:
+    """Some regions of some pictures, the whole picture among them, and what they show.
+
+    Args:
+        scenes: with masks, none of them trained on.
+        photographs: ``(regions, 1280)`` of each.
+        size: pictures of the scenes together, and regions of each picture.
+    """
     rng = np.random.default_rng(seed)
-    chosen = []
-    for picture in pictures:
-        some = rng.choice(len(picture) - 1, regions - 1, replace=False)
-        chosen.append(picture[np.append(some, len(picture) - 1)])
-    return np.stack(chosen).astype(np.float32)
+    pictures, regions = size
+    each = -(-pictures // max(len(scenes), 1))
+    category = {w.model: w.category for w in words}
+    number = {name: i for i, name in enumerate(_categories(words))}
+    pooled, shown = [], []
+    for scene in scenes:
+        views = len(scene.visible)
+        count = len(scene.pooled) // views
+        known = np.array([number.get(category.get(model, ""), -1) for model in scene.models])
+        for view in np.unique(np.linspace(0, views - 1, min(each, views)).round().astype(int)):
+            rows = view * count + _some(rng, count, regions)
+            cover = scene.cover[rows].astype(np.float32)
+            largest = np.argsort(-cover, axis=1, kind="stable")[:, :SHOWN]
+            there = np.take_along_axis(cover, largest, axis=1) > SHOWN_COVER
+            labels = np.full((regions, SHOWN), -1.0, np.float32)
+            labels[:, : largest.shape[1]] = np.where(there, known[largest], -1)
+            pooled.append(scene.pooled[rows])
+            shown.append(labels)
+    for picture in photographs:
+        pooled.append(picture[_some(rng, len(picture), regions)])
+        shown.append(np.tile(np.array([-2.0, -1.0, -1.0], np.float32), (regions, 1)))
+    return Reference(np.stack(pooled).astype(np.float32), np.stack(shown))
+
+
+def _some(rng: np.random.Generator, count: int, regions: int) -> NDArray[np.int64]:
+    """Random regions of a picture, and its last, the whole."""
+    return np.append(rng.choice(count - 1, regions - 1, replace=False), count - 1)

@@ -27,7 +27,7 @@ from semflip_train.stores import write_whole
 CONFIG = Path("config/experiments/shipped_gate.yaml")
 SAMPLE = Path("data/sample")
 #: Rooms beside the sample's own; the sample itself is another seed.
-SEED, TRAIN, CALIBRATION = 900, 12, 3
+SEED, TRAIN, CALIBRATION = 900, 5, 1
 
 
 def render(folder: Path, assets: Path | None) -> Path:
@@ -68,9 +68,10 @@ def join(sources: dict[str, Path], target: Path, most: dict[str, int] | None = N
                 splits[split].append(name)
                 (target / "sequences" / name).symlink_to(dataset.recording(sequence).resolve())
                 for query in dataset.queries:
-                    if query.sequence == sequence:
+                    # A question that twins a test question has the test's wording.
+                    if query.sequence == sequence and query.pair is None:
                         row = query.model_dump(mode="json")
-                        row |= {"id": f"{prefix}_{query.id}", "sequence": name, "pair": None}
+                        row |= {"id": f"{prefix}_{query.id}", "sequence": name}
                         lines.append(json.dumps(row, ensure_ascii=False))
     info |= {"name": "shipped-gate", "splits": splits}
     write_whole(target / "queries.jsonl", "\n".join(lines) + "\n")

@@ -133,3 +133,29 @@ def test_the_layout_names_every_feature_once(model: JointModel) -> None:
     assert model.layout["colour"].start == COLOUR
     assert model.layout["space0.pairing"].start == PAIRING
     assert model.layout["wording"].stop - model.layout["wording"].start == 2
+
+
+def test_chance_counts_only_regions_that_show_something_else() -> None:
+    regions = noise(30, 4, 20)
+    names = np.stack([CHAIR, TABLE])
+    regions[0, :6] = CHAIR  # a chair in sight of the first picture
+    regions[3, :6] = CHAIR  # and in a photograph that nobody described
+    shown = np.full((4, 20, 2), -1)
+    shown[0, :6, 1] = 0
+    shown[1, :, 0] = 1
+    shown[3, :, 0] = -2
+    blind = Space(regions, noise(6, 8))
+    told = Space(regions, noise(6, 8), shown, names)
+    assert blind.chance(CHAIR) > 0.95
+    assert told.chance(CHAIR) < 0.6
+    assert told.chance(noise(40, 1)[0]) == pytest.approx(blind.chance(noise(40, 1)[0]), abs=0.2)
+
+
+def test_presence_is_told_from_resemblance(model: JointModel) -> None:
+    absent = [frame(i, model, {}) for i in range(4)]
+    there = [*absent[:3], frame(3, model, {40: CHAIR})]
+    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 3
+    question = [phrase(CHAIR, CHAIR)]
+    wording = np.zeros(2, np.float32)
+    without = model.embed(question, wording, absent).vector[where]
+    assert model.embed(question, wording, there).vector[where] > without + 0.1

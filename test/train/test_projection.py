@@ -17,8 +17,8 @@ from semflip_train.projection_fit import (
 )
 from semflip_train.projection_report import auroc, presence_auroc
 from semflip_train.projection_scenes import SceneRegions
-from semflip_train.projection_vocabulary import Named, fold_of, split
-from semflip_train.projection_weights import sounds_like
+from semflip_train.projection_vocabulary import Named, fold_of, painted_key, shown, split
+from semflip_train.projection_weights import reference_names, reference_pictures, sounds_like
 from semflip_train.projection_words import DISTRACTORS, questions
 
 WORDS = (
@@ -154,3 +154,36 @@ def test_a_new_wording_sounds_like_its_kind() -> None:
     mean, basis = sounds_like(groups)
     fresh = unit(centres + rng.normal(size=(3, 384)).astype(np.float32))
     assert ((fresh - mean) @ basis.T).argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_painted_models_keep_their_names_and_lose_their_look() -> None:
+    sofa = Named("lib/sofa", "sofa", ("sofa", "couch"), frozenset(["sofa", "couch"]), "brown")
+    seen = ("lib/sofa#purple", "lib/sofa", "lib/unheard#red")
+    words = shown([sofa], seen)
+    assert [w.model for w in words] == ["lib/sofa", painted_key("lib/sofa", "purple")]
+    assert words[1].names == sofa.names
+    assert (words[1].described, words[1].colour) == ("purple sofa", "purple")
+
+
+def test_reference_regions_note_what_they_show() -> None:
+    words = (
+        Named("a", "armchair", ("armchair",), frozenset(["armchair"])),
+        Named("z", "vase", ("vase",), frozenset(["vase"])),
+    )
+    cover = np.zeros((12, 3), np.float16)
+    cover[:6, 1] = 0.5  # the vase fills the first view
+    cover[6:, 2] = 0.5  # something without a name the second
+    scene = SceneRegions(
+        pooled=np.zeros((12, 4), np.float16),
+        cover=cover,
+        within=cover,
+        visible=np.ones((2, 3), np.float32),
+        models=("a", "z", "unnamed"),
+    )
+    made = reference_pictures([scene], [np.ones((6, 4), np.float32)], words, (2, 6), seed=0)
+    assert made.pooled.shape == (3, 6, 4)
+    names = reference_names(words, {"armchair": np.eye(4)[0], "vase": np.eye(4)[1]})
+    np.testing.assert_array_equal(names["reference.names"], np.eye(4)[:2])
+    assert made.shown[0, :, 0].tolist() == [1.0] * 6
+    assert made.shown[1].max() == -1.0
+    assert made.shown[2, :, 0].tolist() == [-2.0] * 6

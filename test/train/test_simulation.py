@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from semflip_core.errors import AssetError, ConfigError
+from semflip_train.projection_words import KINDS
 from semflip_train.simulation import wording
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.simulation.cli import shares
@@ -126,6 +128,34 @@ def test_test_wordings_are_disjoint_from_training() -> None:
     for template in (*wording.FALSE_PREMISE, *wording.UNAVAILABLE, *wording.NEEDS_ACTION):
         text = wording.put(template, Phrase("sneakers"), room="hallway", absent="the dog")
         assert "{" not in text
+
+
+def words_of(template: str) -> frozenset[str]:
+    """Words of a template without articles and placeholders; verbs stand for their singular."""
+    text = re.sub(r"\{(is|was|do)\}", lambda m: {"do": "does"}.get(m[1], "is"), template)
+    text = re.sub(r"\{\w*\}", "", text).lower()
+    return frozenset(re.findall(r"[a-z']+", text)) - {"the", "a", "an"}
+
+
+def test_no_wording_that_is_learned_from_is_near_one_of_the_test() -> None:
+    test = (
+        *wording.TEST.named,
+        *wording.TEST.needed,
+        *wording.UNAVAILABLE,
+        *wording.SUBJECTIVE,
+        *wording.NEEDS_ACTION,
+        *wording.FALSE_PREMISE,
+        *wording.AMBIGUOUS,
+        *wording.VAGUE,
+    )
+    learned = (*wording.TRAIN.named, *wording.TRAIN.needed, *itertools.chain(*KINDS.values()))
+    near = [
+        (a, b)
+        for a in learned
+        for b in test
+        if len(words_of(a) & words_of(b)) >= 0.7 * len(words_of(a) | words_of(b))
+    ]
+    assert near == []
 
 
 # -- questions --------------------------------------------------------------------------------

@@ -63,6 +63,16 @@ def resize(rgb: Picture) -> Picture:
     return np.asarray(cv2.resize(rgb, (width, height), interpolation=mode), dtype=np.uint8)
 
 
+def _runtime_errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises; the classes share no parent of their own."""
+    from onnxruntime.capi import (  # type: ignore[import-untyped]
+        onnxruntime_pybind11_state as state,
+    )
+
+    found = (getattr(state, name) for name in dir(state))
+    return tuple(c for c in found if isinstance(c, type) and issubclass(c, Exception))
+
+
 class Backbone:
     """The frozen network.
 
@@ -100,9 +110,7 @@ class Backbone:
             _, weight, bias = self._session.run(
                 None, {"picture": np.zeros((1, 3, STRIDE, STRIDE), np.float32)}
             )
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] != "onnxruntime":
-                raise
+        except _runtime_errors() as error:
             raise EncoderError(
                 f"{path}: cannot be read ({error}); delete it, it is made again"
             ) from error

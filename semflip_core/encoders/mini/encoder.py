@@ -52,9 +52,13 @@ class MiniEncoder:
         if self._weights["mlp.mean"].shape[0] != WIDTH or len(self._weights["labels"]) != 1000:
             raise EncoderError("projection weights do not fit EfficientNet-Lite2")
         distractors = self._weights["distractors"]
+        known = (
+            self._weights["reference.shown"].astype(np.int64),
+            self._weights["reference.names"],
+        )
         self._spaces = (
-            Space(self._weights["reference.projected"], distractors),
-            Space(self._weights["reference.conse"], distractors),
+            Space(self._weights["reference.projected"], distractors, *known),
+            Space(self._weights["reference.conse"], distractors, *known),
         )
         self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]))
 

@@ -20,25 +20,27 @@ from semflip_core.encoders.contract import JointEmbedding
 
 Array = NDArray[np.float32]
 
-VERSION = 3
+VERSION = 4
 #: Two texts more alike than this name the same thing; one does not compete with the other.
 SYNONYM = 0.6
+#: The best so manieth of all reference regions: what chance resemblance reaches.
+CHANCE_SHARE = 0.01
 TOP_FRAMES = 3
 #: Frames stored this close to the best one should show the referent too.
 NEIGHBOURS = 2
 Z_LIMIT = 12.0
 #: What a region full of the colour asked for adds to its z-score.
-COLOUR_WEIGHT = 1.5
+COLOUR_WEIGHT = 2.5
 #: Share of the first space in a frame's relevance.
 FIRST_SPACE = 0.85
-PHRASE_STATISTICS = 13
-WEAKEST = (0, 1, 5, 6, 9, 10, 12)
+PHRASE_STATISTICS = 16
+WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15)
 PAIR_STATISTICS = 5
 #: Picture widths within which one thing stands beside or on another.
 NEAR = 0.3
 AGREEMENT_STATISTICS = 3
 COLOUR_STATISTICS = 6
-SHAPE_STATISTICS = 8
+SHAPE_STATISTICS = 7
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,15 @@ class Space:
     Args:
         reference: ``(pictures, regions, dim)`` unit vectors of regions of unrelated pictures.
         distractors: ``(d, dim)`` unit vectors of phrases for things one may meet.
+        shown: ``(pictures, regions, k)`` which ``names`` each reference region shows; -1 nothing
+            more, -2 unknown. Without it nothing is known of them.
+        names: ``(n, dim)`` unit vectors of what they show.
     """
 
     reference: Array
     distractors: Array
+    shown: NDArray[np.int64] | None = None
+    names: Array | None = None
 
     def standard(self, phrases: Array) -> tuple[Array, Array]:
         """Mean and deviation ``(p,)`` of each phrase's similarity to the reference regions."""
@@ -62,6 +69,20 @@ class Space:
         """Mean and deviation of the best similarity in a picture that is about something else."""
         best = (self.reference @ phrase).max(axis=1)
         return float(np.median(best)), float(best.std()) + 1e-2
+
+    def chance(self, phrase: Array) -> float:
+        """What the likest regions reach that show something else: resemblance, not presence.
+
+        Mean similarity of the likest hundredth of the reference regions. Where it is known what
+        they show, only those count that show nothing which the phrase might name.
+        """
+        similarity = self.reference.reshape(-1, len(phrase)) @ phrase
+        if self.shown is not None and self.names is not None:
+            shown = self.shown.reshape(len(similarity), -1)
+            alike = np.append(self.names @ phrase > SYNONYM, [True, False])  # -2, -1
+            similarity = similarity[~alike[shown].any(axis=1)]
+        count = max(3, round(CHANCE_SHARE * len(similarity)))
+        return float(np.sort(similarity)[-count:].mean()) if len(similarity) else 0.0
 
     @cached_property
     def distractor_standard(self) -> tuple[Array, Array]:
@@ -172,7 +193,7 @@ class JointModel:
     @property
     def dimension(self) -> int:
         """Length of the joint vector."""
-        return self.layout["wording"].stop
+        return int(self.layout["wording"].stop)
 
     def embed(
         self, phrases: Sequence[PhraseView], wording: Array, frames: Sequence[FrameView]
@@ -231,6 +252,7 @@ class JointModel:
         local_beaten = np.empty(count, np.float32)
         local_margin = np.empty(count, np.float32)
         cosine = np.empty(count, np.float32)
+        nearest = np.empty((count, 2), np.float32)
         everywhere = []
         rivals = space.distractors[phrase.rivals]
         rival_mean, rival_deviation = (part[phrase.rivals] for part in space.distractor_standard)
@@ -242,6 +264,7 @@ class JointModel:
             best = int(np.argmax(mixed + _colour_bonus(phrase, frame)))
             z[i], z_head[i], region[i] = mixed[best], scores[best, 1], best
             cosine[i] = similarity[best, 0]
+            nearest[i] = similarity.max(axis=0)
             everywhere.append(similarity[:, 0])
             others = frame.distractors[number][phrase.rivals].astype(np.float32)
             beaten[i] = (others > mixed[best]).mean()
@@ -255,6 +278,8 @@ class JointModel:
         everywhere = [(values - usual) / spread for values in everywhere]
         top = np.argsort(-z, kind="stable")[:TOP_FRAMES]
         first = int(top[0])
+        reached = np.array([_top_mean(column) for column in nearest.T])
+        chance = np.array([space.chance(query) for query in queries])
         statistics = np.array(
             [
                 z[first],
@@ -270,6 +295,9 @@ class JointModel:
                 local_margin[top].mean(),
                 unusual.max(),
                 unusual[top].mean(),
+                reached[0] - chance[0],
+                reached[0] - chance[0] / 2,
+                reached[1] - chance[1] / 2,
             ],
             np.float32,
         )
@@ -313,7 +341,11 @@ class JointModel:
     def _shape(
         self, phrases: Sequence[PhraseView], mean_z: Array, keys: NDArray[np.int64]
     ) -> Array:
-        """How many phrases of which kind, and how many separate frames match about as well."""
+        """How many phrases of which kind, and how many separate frames match about as well.
+
+        Not how many frames there are: that is the same in nearly all of training, so a gate that
+        saw it would refuse everything asked of a shorter memory.
+        """
         strong = keys[mean_z >= mean_z.max() - 0.75]
         separate = 1 + int((np.diff(np.sort(strong)) > NEIGHBOURS).sum())
         first = phrases[0]
@@ -325,7 +357,6 @@ class JointModel:
                 float(first.attributes),
                 float(separate),
                 len(strong) / len(keys),
-                np.log(len(keys)),
                 float(mean_z.std()),
             ],
             np.float32,

@@ -22,7 +22,7 @@ from semflip_core.errors import EncoderError
 Array = NDArray[np.float32]
 
 HEADER_KEY = "semflip_mini"
-FORMAT = 2
+FORMAT = 3
 DEFAULT_WEIGHTS = Path(__file__).parents[2] / "weights" / "mini_projection.safetensors"
 
 #: name -> number of dimensions; lengths are checked against each other.
@@ -37,6 +37,8 @@ TENSORS = {
     "mlp.bias2": 1,
     "reference.projected": 3,
     "reference.conse": 3,
+    "reference.shown": 3,
+    "reference.names": 2,
     "distractors": 2,
     "wording.mean": 1,
     "wording.basis": 2,
@@ -51,8 +53,10 @@ class ProjectionWeights:
         tensors: ``text.mean (384,)`` subtracted from every text vector; ``labels (1000, 384)``
             centred unit vectors of the ImageNet names; ``mlp.*`` the residual MLP on standardised
             features (1280-h-384, ReLU); ``reference.* (p, r, 384)`` regions of unrelated
-            pictures in each space; ``distractors (d, 384)`` centred unit vectors; ``wording.*``
-            directions of questions without their nouns, one for each kind of question.
+            pictures in each space; ``reference.shown (p, r, 3)`` which of ``reference.names
+            (n, 384)`` each shows, -1 none, -2 unknown; ``distractors (d, 384)`` centred unit
+            vectors; ``wording.*`` directions of questions without their nouns, one for each kind
+            of question.
         header: how they were made, with ``distractor_names``.
     """
 
@@ -170,10 +174,16 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         "labels",
         "reference.projected",
         "reference.conse",
+        "reference.names",
         "distractors",
         "wording.basis",
     ):
         if tensors[name].shape[-1] != dim:
             raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
+    shown = tensors["reference.shown"]
+    if shown.shape[:2] != tensors["reference.projected"].shape[:2] or (
+        shown.max(initial=-1.0) >= len(tensors["reference.names"])
+    ):
+        raise EncoderError(f"{file}: tensor 'reference.shown' does not fit what it speaks of")
     if (tensors["mlp.scale"] <= 0).any():
         raise EncoderError(f"{file}: tensor 'mlp.scale' must be positive")
