@@ -81,7 +81,7 @@ def section(results: dict[str, Any]) -> str:
     parts = [BEGIN]
     if "faults" in results:
         seconds = results["faults"]["seconds"]
-        told = f'One run, {seconds} s; "other" counts trials with anything else unexpected.'
+        told = f'{seconds} s in all; "other" counts trials with anything else unexpected.'
         parts += ["### Faults (`make faults`)", faults_table(results["faults"]), told]
     if "hostile" in results:
         parts += ["### Hostile questions (`make faults`)", figures(results["hostile"])]

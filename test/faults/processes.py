@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from faults.fault import Tried, note
 from faults.moments import STREAM_X, during
@@ -25,6 +27,27 @@ SIGNALS: dict[str, int] = {
 ABRUPT = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGHUP")
 
 
+@contextmanager
+def _noting(stage: Stage) -> Iterator[None]:
+    """What was waited for in vain is a broken promise of this trial, not the end of the run."""
+    try:
+        yield
+    except AssertionError as error:
+        stage.ledger.other.append(f"waited in vain: {error} {stage.process.text()[-300:]}")
+
+
+def _exit_code(stage: Stage) -> int:
+    """What the node ended with; one that does not end is made to say where it is, and killed."""
+    try:
+        return stage.process.child.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        stage.process.child.send_signal(signal.SIGABRT)
+        code = stage.process.child.wait(PATIENCE_S)
+        where = stage.process.text()[-6000:]
+        stage.ledger.deaths.append(f"it did not end within {PATIENCE_S:.0f} s: {where}")
+        return code
+
+
 def ended(name: str, moment: str, stage: Stage) -> Tried:
     """End the node by a signal at a moment, look at what is left, start it again."""
     tried = Tried("process", name, moment)
@@ -36,12 +59,15 @@ def ended(name: str, moment: str, stage: Stage) -> Tried:
     wait_until(lambda: robot.heard_kept and robot.heard_kept[-1][1] >= 6, PATIENCE_S, "keyframes")
     time.sleep(1.1)  # what is this old now must survive
     killed = time.monotonic()
-    with suppress(AssertionError), during(stage, moment):
+    code: int | None = None
+    with _noting(stage), during(stage, moment):
         killed = time.monotonic()
         stage.process.child.send_signal(number)
         if name not in ABRUPT:
             stage.control.set()
-        code = stage.process.child.wait(PATIENCE_S)
+        code = _exit_code(stage)
+    if code is None:  # the moment never came
+        code = stage.process.end(signal.SIGKILL)
     time.sleep(0.1)
     if code != SIGNALS[name]:
         stage.ledger.other.append(f"exit code {code}")

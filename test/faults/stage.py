@@ -213,7 +213,8 @@ class Stage:
         self.namespace = f"/f{uuid.uuid4().hex[:6]}"
         arguments = node_arguments(self.namespace, self.gate, **self.values)
         log = self.folder / f"node-{self._starts}.log"
-        self.process = Process("semflip_ros.refusal_node", arguments, log)
+        # should it hang, SIGABRT makes it print where each of its threads is
+        self.process = Process("semflip_ros.refusal_node", arguments, log, PYTHONFAULTHANDLER="1")
         self.process.wait_for("active: ask on", PATIENCE_S)
         self.robot = Witness(self.namespace, self.transport)
         self._judged_goals = 0
