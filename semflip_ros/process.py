@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import rclpy
 from rclpy.action.server import RCLError
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import Executor, ExternalShutdownException, MultiThreadedExecutor
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
@@ -111,6 +112,21 @@ def leave_when_a_thread_dies(last_words: Callable[[str], Callable[[], None]]) ->
     threading.excepthook = died
 
 
+def spin_on(executor: Executor) -> None:
+    """Spin until the executor is shut down.
+
+    Subscriptions are destroyed while it waits for them. rclpy guards most uses of a handle that is
+    gone, not all (those of QoS events); the next wait leaves it out.
+    """
+    while True:
+        try:
+            executor.spin()
+        except InvalidHandle as error:
+            logger.debug("destroyed while it was waited for: %s", error)
+        else:
+            return
+
+
 def run(
     make: Callable[[], NodeT],
     *,
@@ -146,7 +162,7 @@ def run(
     def spin() -> None:
         with suppress(ExternalShutdownException):
             try:
-                executor.spin()
+                spin_on(executor)
             finally:
                 if error := sys.exc_info()[1]:
                     failed.append(error)

@@ -61,7 +61,6 @@ class Load:
                 self._look(now)
                 looks += 1
             time.sleep(0.002)
-        robot.on_decision = None
         self.pictures = pictures
 
     def _note(self, decision: Any) -> None:
@@ -138,8 +137,6 @@ def soak(folder: Path, seconds: float) -> tuple[dict[str, Any], list[str]]:
         load = Load(stage)
         stage.control.set(encode="slow")
         load.run(seconds)
-        robot = stage.robot
-        robot.on_decision = load._note
         wait_until(lambda: len(load.decided) >= len(load.sent), 60.0, "the last decisions")
         stage.control.set()
         figures = load.figures(seconds)

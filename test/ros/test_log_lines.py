@@ -63,3 +63,21 @@ def test_a_thread_that_dies_ends_the_process_and_says_why(monkeypatch, pages) ->
     assert left == [process.CRASHED]
     assert told == ["semflip-frames ended by an error"]
     assert "LookupError: on purpose" in pages.texts[0]
+
+
+def test_what_is_destroyed_while_it_is_waited_for_does_not_end_the_node() -> None:
+    from rclpy.exceptions import InvalidHandle
+
+    class Executor:
+        """Meets a destroyed handle twice, then is shut down."""
+
+        spins = 0
+
+        def spin(self) -> None:
+            self.spins += 1
+            if self.spins < 3:
+                raise InvalidHandle("destruction was requested")
+
+    executor = Executor()
+    process.spin_on(executor)
+    assert executor.spins == 3
