@@ -11,10 +11,9 @@ import numpy as np
 from sensor_msgs.msg import CompressedImage, Image
 
 from faults.fault import Fault, see_again
-from faults.stage import NEVER, PATIENCE_S, Stage
+from faults.stage import NEVER, Stage
 from semflip_ros.messages import to_time
 from support.colours import room_picture
-from support.live import wait_until
 
 #: Where a broken picture would put yellow if it were believed.
 BROKEN_X = 60.0
@@ -117,14 +116,11 @@ def broken_bytes() -> dict[str, bytes]:
 def send(stage: Stage, make: Callable[[], Any]) -> None:
     """The broken picture between two sound poses, until the node has taken notice of it."""
     robot = stage.robot
-    before = robot.camera_messages()
-    robot.drive(BROKEN_X, make)
     active = robot.raw_image if robot.transport == "raw" else robot.compressed_image
-    if not active.get_subscription_count():
-        return  # nobody listens while it is being activated
-    wait_until(
-        lambda: robot.camera_messages() > before or not stage.alive(), PATIENCE_S, "the picture"
-    )
+    if active.get_subscription_count():
+        robot.until_noticed(lambda: robot.drive(BROKEN_X, make), robot.camera_messages)
+    else:
+        robot.drive(BROKEN_X, make)  # nobody listens while it is being activated
 
 
 def compressed(stage: Stage, data: bytes) -> None:

@@ -11,9 +11,8 @@ from nav_msgs.msg import Odometry
 
 from faults.camera import BROKEN_X, broken_bytes
 from faults.fault import Fault, see_again
-from faults.stage import NEVER, PATIENCE_S, Stage
+from faults.stage import NEVER, Stage
 from semflip_ros.messages import to_time
-from support.live import wait_until
 
 Change = Callable[[Any], None]
 NAN, INF = math.nan, math.inf
@@ -88,12 +87,16 @@ def _steering(step: Callable[..., None]) -> Callable[..., None]:
 def _around(stage: Stage, before: Any, after: Any) -> None:
     """A yellow picture between two messages of a broken source."""
     robot = stage.robot
-    taken = robot.pose_messages()
-    robot.poses.publish(before)
-    robot.publish_picture(robot.picture(NEVER))
-    robot.poses.publish(after)
+
+    def publish() -> None:
+        robot.poses.publish(before)
+        robot.publish_picture(robot.picture(NEVER))
+        robot.poses.publish(after)
+
     if robot.poses.get_subscription_count():
-        wait_until(lambda: robot.pose_messages() > taken or not stage.alive(), PATIENCE_S, "poses")
+        robot.until_noticed(publish, robot.pose_messages)
+    else:
+        publish()  # nobody listens while it is being activated
 
 
 @_steering

@@ -132,6 +132,18 @@ class Witness(Robot):
         """A serialized semflip/Query, whatever it holds."""
         self._query.publish(data)
 
+    def until_noticed(self, publish: Callable[[], None], count: Callable[[], int]) -> None:
+        """Publish until the node's count grows: a reader just made may not be matched yet."""
+        before = count()
+
+        def noticed() -> bool:
+            publish()
+            with suppress(AssertionError):
+                wait_until(lambda: count() > before, 2.0)
+            return count() > before
+
+        wait_until(noticed, PATIENCE_S, "the node to take notice of a message")
+
     def camera_messages(self) -> int:
         """Camera messages that the node has taken notice of, by its diagnostics."""
         status = self.health.get("camera")
