@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -27,6 +28,8 @@ from semflip_core.questions import printable
 logger = logging.getLogger("semflip")
 NodeT = TypeVar("NodeT", bound=LifecycleNode)
 
+#: Failed waits within a second that are no coincidence any more.
+SPIN_FAILURES = 20
 #: Exit codes of a node (sysexits.h where one fits).
 CONFIG, START_FAILED, STUCK, CRASHED = 78, 1, 70, 71
 #: Lifecycle, queries, camera, poses and services may each be in a callback.
@@ -116,12 +119,17 @@ def spin_on(executor: Executor) -> None:
     """Spin until the executor is shut down.
 
     Subscriptions are destroyed while it waits for them. rclpy guards most uses of a handle that is
-    gone, not all (those of QoS events); the next wait leaves it out.
+    gone, not all (those of QoS events and action servers); the next wait leaves it out. What keeps
+    failing is another error, and is raised.
     """
+    failures: deque[float] = deque(maxlen=SPIN_FAILURES)
     while True:
         try:
             executor.spin()
-        except InvalidHandle as error:
+        except (InvalidHandle, RCLError) as error:
+            failures.append(time.monotonic())
+            if len(failures) == SPIN_FAILURES and failures[-1] - failures[0] < 1.0:
+                raise
             logger.debug("destroyed while it was waited for: %s", error)
         else:
             return

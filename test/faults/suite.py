@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -52,6 +53,7 @@ def own_domain() -> ExitStack:
     os.environ |= local_environment(domain.id, ROOT / "config" / "dds_loopback.xml")
     os.environ["ROS_LOG_DIR"] = stack.enter_context(tempfile.TemporaryDirectory())
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's would be inherited by the nodes
     return stack
 
 

@@ -81,3 +81,16 @@ def test_what_is_destroyed_while_it_is_waited_for_does_not_end_the_node() -> Non
     executor = Executor()
     process.spin_on(executor)
     assert executor.spins == 3
+
+
+def test_an_executor_that_keeps_failing_is_an_error() -> None:
+    from rclpy.exceptions import InvalidHandle
+
+    class Executor:
+        """Never works again."""
+
+        def spin(self) -> None:
+            raise InvalidHandle("for ever")
+
+    with pytest.raises(InvalidHandle, match="for ever"):
+        process.spin_on(Executor())
