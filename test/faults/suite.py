@@ -147,7 +147,7 @@ def run(
             last = results[-1]
             if last.problems:
                 say(f"{seam} / {name} / {moment}: {last.problems}")
-            if number % REFRESH == 0:
+            if number % REFRESH == 0 and setting != "process":  # that one starts anew each time
                 stage.show_truth()
                 say(f"{setting}: {number} of {len(mine)} tried")
         stage.close()
