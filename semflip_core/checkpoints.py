@@ -142,25 +142,46 @@ def load_model(model_class: Any, folder: Path, **options: Any) -> Any:
     Raises:
         AssetError: it cannot be loaded, or weights are missing or of another shape.
     """
+    weight_files(folder)
+    return _loaded(model_class, folder, folder, use_safetensors=True, **options)
+
+
+def load_gguf(model_class: Any, file: Path) -> TextModel:
+    """A frozen model and its tokenizer from one GGUF file, as llama.cpp writes them.
+
+    GGUF holds tensors and plain values alone; quantised weights are read as 32-bit floats.
+
+    Args:
+        model_class: a class of transformers with ``from_pretrained``.
+
+    Raises:
+        AssetError: it cannot be read, or weights are missing or of another shape.
+    """
+    from transformers import AutoTokenizer
+
+    model = _loaded(model_class, file, file.parent, gguf_file=file.name)
+    tokenizer = AutoTokenizer.from_pretrained(
+        file.parent, gguf_file=file.name, local_files_only=True
+    )
+    return TextModel(model, tokenizer, weight_digest((file,)))
+
+
+def _loaded(model_class: Any, named: Path, folder: Path, **options: Any) -> Any:
+    """``from_pretrained`` without the hub, every weight found; errors name ``named``."""
     from safetensors import SafetensorError
 
-    weight_files(folder)
     try:
         with _quietly():
             model, report = model_class.from_pretrained(
-                folder,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-                **options,
+                folder, local_files_only=True, output_loading_info=True, **options
             )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise AssetError(f"{folder} cannot be loaded: {error}") from error
+        raise AssetError(f"{named} cannot be loaded: {error}") from error
     for kind in ("missing_keys", "mismatched_keys"):
         names = sorted(map(str, report.get(kind) or ()))
         if names:
             raise AssetError(
-                f"{folder}: {len(names)} weights are in {kind} (first {names[0]}); transformers "
+                f"{named}: {len(names)} weights are in {kind} (first {names[0]}); transformers "
                 "would fill them with random numbers"
             )
     return model.requires_grad_(False).eval()

@@ -78,13 +78,26 @@ class Rewriter(Protocol):
         """For each request its candidates, best first; empty where it has none."""
 
 
+class NamesThings(Protocol):
+    """Proposes things that could be asked about instead of another."""
+
+    def fingerprint(self) -> Fingerprint:
+        """Everything that changes its names."""
+
+    def instead_of(self, noun: str) -> tuple[str, ...]:
+        """Names of other things, singular, best first; may be empty."""
+
+
 class SlotFill:
-    """The embedded rewriter: no language model.
+    """The embedded rewriter: words are swapped, whole questions are never generated.
 
     Args:
         lexicon: words beside those of other sequences.
-        lexicon_share: how often a replacement comes from the lexicon although other sequences
-            offer one.
+        lexicon_share: how often a replacement comes from the lexicon, or from ``names``, although
+            other sequences offer one.
+        names: a model that names other things; None for the lexicon's objects alone.
+        lexicon_objects: draw from the lexicon's objects too where ``names`` is given, half the
+            time.
         candidates: most candidates a request gets.
         seed: of all draws.
     """
@@ -92,9 +105,18 @@ class SlotFill:
     name = "slot_fill"
 
     def __init__(
-        self, lexicon: Lexicon, *, lexicon_share: float = 0.15, candidates: int = 8, seed: int = 0
+        self,
+        lexicon: Lexicon,
+        *,
+        lexicon_share: float = 0.15,
+        names: NamesThings | None = None,
+        lexicon_objects: bool = True,
+        candidates: int = 8,
+        seed: int = 0,
     ) -> None:
         self._lexicon = lexicon
+        self._names = names
+        self._lexicon_objects = lexicon_objects or names is None
         self._share = lexicon_share
         self._candidates = candidates
         self._seed = seed
@@ -116,6 +138,8 @@ class SlotFill:
             "name": self.name,
             "lexicon": stable_seed(self._lexicon.model_dump_json()),
             "lexicon_share": self._share,
+            "names": {} if self._names is None else dict(self._names.fingerprint()),
+            "lexicon_objects": self._lexicon_objects,
             "candidates": self._candidates,
             "seed": self._seed,
         }
@@ -144,12 +168,20 @@ class SlotFill:
                 break
         return found
 
-    def _other_object(self, request: Request, rng: random.Random) -> str:
-        """A noun phrase, singular, that another sequence or the lexicon knows."""
-        names = [noun_of(query.referent) for query in request.elsewhere if query.referent]
-        if names and rng.random() >= self._share:
-            return rng.choice(names)
-        return rng.choice(self._lexicon.objects)
+    def _other_object(self, request: Request, noun: str, rng: random.Random) -> str | None:
+        """A noun phrase, singular, to ask about instead of ``noun``; None where nobody knows one.
+
+        Other sequences' things first, then what the model names, then the lexicon.
+        """
+        known = [noun_of(query.referent) for query in request.elsewhere if query.referent]
+        if known and rng.random() >= self._share:
+            return rng.choice(known)
+        named = () if self._names is None else self._names.instead_of(noun)
+        if named and (not self._lexicon_objects or rng.random() < 0.5):
+            return rng.choice(named)
+        if self._lexicon_objects:
+            return rng.choice(self._lexicon.objects)
+        return rng.choice(known) if known else None
 
     def _object(self, request: Request, referent: Referent, rng: random.Random) -> Proposal | None:
         """Another object in the same words, or another memory's question as it stands."""
@@ -160,7 +192,8 @@ class SlotFill:
                 return None
             old = noun_of(request.query.referent or "")
             return Proposal(other.question, name, name, replaced_words=old, new_words=name)
-        return self._swap(request, referent, self._other_object(request, rng))
+        noun = self._other_object(request, _thing(request, referent.core), rng)
+        return None if noun is None else self._swap(request, referent, noun)
 
     def _swap(self, request: Request, referent: Referent, noun: str, beside: str = "") -> Proposal:
         """The whole phrase gives way to ``noun``; determiner and number stay.
@@ -186,7 +219,9 @@ class SlotFill:
         self, request: Request, referent: Referent, rng: random.Random
     ) -> Proposal | None:
         """Something absent, said to be beside something that is there."""
-        noun = self._other_object(request, rng)
+        noun = self._other_object(request, _thing(request, referent.core), rng)
+        if noun is None:
+            return None
         if referent.anchor is not None:
             return self._swap(request, referent, noun)
         relation = rng.choice(("next to", "near", "beside"))
@@ -199,7 +234,11 @@ class SlotFill:
         """The same thing, said to be at a place that is not here."""
         text = request.query.question
         if request.elsewhere and rng.random() >= self._share:
-            anchor = self._other_object(request, rng)
+            span = referent.anchor_head or referent.core
+            found = self._other_object(request, _thing(request, span), rng)
+            if found is None:
+                return None
+            anchor = found
             relation = rng.choice(("next to", "beside", "near", "behind", "by"))
             place = f"{relation} the {anchor}"
         else:
@@ -279,3 +318,8 @@ class SlotFill:
         return Proposal(
             replaced(text, changes), referent=core, colour=colour, replaced_words=old, new_words=new
         )
+
+
+def _thing(request: Request, span: Span) -> str:
+    """What stands there, in lower case, as a model is asked for others like it."""
+    return span.of(request.query.question).lower()

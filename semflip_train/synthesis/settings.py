@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -25,7 +26,17 @@ class SynthesisSettings(Settings):
     rewriter_model: str | None = Field(
         default=None, description="Chat model of the instruct rewriter: directory or hub id."
     )
-    lexicon_share: float = Field(default=0.15, ge=0.0, le=1.0)
+    lexicon_share: float = Field(
+        default=0.15,
+        ge=0.0,
+        le=1.0,
+        description="How often slot_fill takes a thing from proposals, not from other sequences.",
+    )
+    proposals: Literal["lexicon", "smollm2", "both"] = Field(
+        default="lexicon",
+        description="What slot_fill proposes things by. Never chosen by what is installed: the "
+        "same settings make the same samples everywhere.",
+    )
     detector: str = Field(default="mini", description="mini, grounding_dino, module:Class.")
     detector_model: str | None = None
     present: float | None = Field(
@@ -101,7 +112,18 @@ def load_rewriter(settings: SynthesisSettings) -> Rewriter:
         from semflip_train.synthesis.lexicon import load_lexicon
         from semflip_train.synthesis.qflip import SlotFill
 
-        return SlotFill(load_lexicon(), lexicon_share=settings.lexicon_share, seed=settings.seed)
+        names = None
+        if settings.proposals != "lexicon":
+            from semflip_train.synthesis.smollm2 import smollm2
+
+            names = smollm2()
+        return SlotFill(
+            load_lexicon(),
+            lexicon_share=settings.lexicon_share,
+            names=names,
+            lexicon_objects=settings.proposals != "smollm2",
+            seed=settings.seed,
+        )
     if settings.rewriter == "instruct":
         from semflip_train.synthesis.instruct import Instruct
 
