@@ -134,11 +134,12 @@ class SlotFill:
 
     def fingerprint(self) -> Fingerprint:
         """Everything that changes its rewrites."""
+        names = {} if self._names is None else self._names.fingerprint()
         return {
             "name": self.name,
             "lexicon": stable_seed(self._lexicon.model_dump_json()),
             "lexicon_share": self._share,
-            "names": {} if self._names is None else dict(self._names.fingerprint()),
+            "names": stable_seed(*sorted(names.items())) if names else None,
             "lexicon_objects": self._lexicon_objects,
             "candidates": self._candidates,
             "seed": self._seed,

@@ -10,10 +10,12 @@ from semflip_train.calibration import (
     CalibrationSettings,
     balanced_threshold,
     calibrate,
+    one_per_source,
     risk_control_threshold,
     samples_needed,
     upper_bound,
 )
+from semflip_train.features import FeatureTable
 from semflip_train.training import train_gate
 from support.tables import gaussian_table, small_settings
 
@@ -112,3 +114,16 @@ def test_one_class_alone_is_an_error(trained):
     table = gaussian_table(seed=7, sequences=2, sources=20).where(lambda s: s.label == 0)
     with pytest.raises(CalibrationError, match="needs answerable and unanswerable"):
         calibrate(trained, table, CalibrationSettings())
+
+
+def test_each_source_question_counts_once_however_many_samples_it_made():
+    single = gaussian_table(seed=8, sequences=2, sources=10)
+    rows = np.concatenate([single.x] * 3)
+    table = FeatureTable(rows, single.samples * 3, single.fingerprint)
+    unanswerable = {s.source for s in table.samples if s.label == 1}
+    chosen = one_per_source(table, seed=0)
+    assert len(chosen) < int(table.y.sum())
+    assert {table.samples[i].source for i in chosen} == unanswerable
+    assert len(chosen) == len(unanswerable)
+    assert all(table.samples[i].label == 1 for i in chosen)
+    assert one_per_source(table, seed=0) == chosen != one_per_source(table, seed=1)
