@@ -51,6 +51,36 @@ def tiny_chat_model(folder: Path) -> Path:
     return folder
 
 
+def speaking_chat_model(folder: Path, reply: str) -> Path:
+    """A chat model as :func:`tiny_chat_model` makes it, with weights that always say ``reply``.
+
+    Its layers add nothing, so the next token hangs on the last one alone: the prompt's newline is
+    followed by the reply, one token of the vocabulary, and that by the end.
+    """
+    import torch
+    from transformers import AutoTokenizer, Qwen2ForCausalLM
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_chat_model(folder))
+    tokenizer.add_tokens([reply])
+    tokenizer.save_pretrained(folder)
+    model = Qwen2ForCausalLM.from_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer))
+    newline = tokenizer("\n")["input_ids"][-1]
+    spoken, end = tokenizer.convert_tokens_to_ids(reply), tokenizer.eos_token_id
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                weight.zero_()
+        model.lm_head.weight.zero_()
+        embedded = model.model.embed_tokens.weight
+        embedded.zero_()
+        for token, (here, after) in enumerate(((newline, spoken), (spoken, end))):
+            embedded[here, token] = 1.0
+            model.lm_head.weight[after, token] = 1.0
+    model.save_pretrained(folder)
+    return folder
+
+
 def tiny_grounding_dino(folder: Path) -> Path:
     """Grounding DINO with a small Swin, a small BERT and 20 queries."""
     import torch
