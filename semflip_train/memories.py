@@ -8,13 +8,20 @@ from pathlib import Path
 
 from semflip_core.bags import memory_from_bag
 from semflip_core.encoders import Encoder, fingerprint_digest
-from semflip_core.errors import DatasetError
+from semflip_core.errors import DatasetError, MemoryFileError
 from semflip_core.frames import FrameFeatures, Picture
 from semflip_core.images import StoredPicture, decode_compressed
 from semflip_core.memory import VideoMemory
 from semflip_core.settings import KeyframeSettings
 from semflip_train.dataset import Dataset
-from semflip_train.stores import BlobStore, content_hash, json_hash, tree_hash, write_whole
+from semflip_train.stores import (
+    BlobStore,
+    StoreError,
+    content_hash,
+    json_hash,
+    tree_hash,
+    write_whole,
+)
 from semflip_train.synthesis.detect import View
 
 logger = logging.getLogger("semflip")
@@ -36,6 +43,7 @@ def sequence_memory(
     Raises:
         BagError: the recording cannot be used.
         DatasetError: it gave no keyframe.
+        StoreError: the disk does not take it.
     """
     recording = dataset.recording(sequence)
     key = json_hash(
@@ -69,8 +77,20 @@ def sequence_memory(
                     "in dataset.yaml and that poses and pictures overlap in time"
                 )
             logger.info("%s: %d keyframes, %s", sequence, len(memory), dict(ingest.counters))
+            _save(memory, file)
         write_whole(done, key)
     return VideoMemory(file)
+
+
+def _save(memory: VideoMemory, file: Path) -> None:
+    """Have everything on disk, or stop: what RAM alone holds would be missed by the next stage."""
+    try:
+        memory.flush()
+    except MemoryFileError as error:
+        raise StoreError(
+            f"{file}: cannot be written, is the disk full? Make room and start the same command "
+            "again: what is done is kept"
+        ) from error
 
 
 class SequenceFrames:
@@ -99,7 +119,8 @@ class SequenceFrames:
             self.encoded += 1
             if progress is not None:
                 progress(done, len(missing))
-        self.memory.flush()
+        if missing and self.memory.path is not None:
+            _save(self.memory, self.memory.path)
         return len(missing)
 
     def features(self, keyframe_id: int) -> FrameFeatures:

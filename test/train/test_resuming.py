@@ -17,6 +17,7 @@ pytest.importorskip("spacy")
 pytest.importorskip("torch")
 
 from semflip_core.gate import Gate
+from semflip_core.memory import VideoMemory
 from semflip_train.engines import LocalEngine
 from semflip_train.pipeline import run_experiment
 from semflip_train.run_directory import RunDirectory
@@ -76,11 +77,17 @@ def test_a_full_disk_ends_with_a_clear_message_and_the_run_goes_on(dataset, tmp_
         arguments, env=env, preexec_fn=small_disk, capture_output=True, text=True, timeout=120
     )
     assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.startswith("semflip: ")
+    said = ended.stderr.splitlines()[-1]
+    assert said.startswith(f"semflip: {out}")
+    assert "ake room" in said
     assert "Traceback" not in ended.stderr
-    assert str(out) in ended.stderr
+    # A memory that lacks what the disk did not take is never taken for a whole one.
+    assert not list(out.glob("cache/memories/*.ready"))
     subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
     assert (out / "done").exists()
+    for file in out.glob("cache/memories/*.sqlite"):
+        with VideoMemory(file, read_only=True) as memory:
+            assert len(memory) > 6, file
 
 
 def test_a_damaged_recording_is_named_and_the_rest_is_kept(dataset, tmp_path):
