@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Container
 
 from semflip_core.frames import FrameFeatures
 
@@ -21,6 +22,14 @@ class FeatureCache:
         self._limit = limit_bytes
         self._kept: OrderedDict[int, FrameFeatures] = OrderedDict()
         self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep_only(self, keyframe_ids: Container[int]) -> None:
+        """Let the features of all other keyframes go."""
+        for keyframe_id in [i for i in self._kept if i not in keyframe_ids]:
+            self.nbytes -= self._kept.pop(keyframe_id).nbytes
 
     def get(self, keyframe_id: int) -> FrameFeatures | None:
         """What was kept, and is now the last to go; or None."""

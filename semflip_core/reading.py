@@ -119,13 +119,15 @@ class Reader:
         timings: dict[str, float] = {}
         with timed(timings, "features"):
             self.catch_up()
-        with timed(timings, "recall"):
-            frames = self._recalled(question)
-        with timed(timings, "encode"):
-            reader = self._encoder if isinstance(self._encoder, PreparingEncoder) else None
-            if reader is not None and not reader.prepare(frames, cancelled=cancelled):
-                raise CancelledError("cancelled while frames were read")
-            joint = self._encoder.encode(question, frames)
+        with self._memory.steady():
+            with timed(timings, "recall"):
+                frames = self._recalled(question)
+            with timed(timings, "encode"):
+                reader = self._encoder if isinstance(self._encoder, PreparingEncoder) else None
+                if reader is not None and not reader.prepare(frames, cancelled=cancelled):
+                    raise CancelledError("cancelled while frames were read")
+                joint = self._encoder.encode(question, frames)
+        self._forget_gone()
         joint.check(self._encoder.dimension, len(frames))
         return Embedded(frames, joint, timings)
 
@@ -133,8 +135,10 @@ class Reader:
         for _ in range(RECALL_ATTEMPTS):
             self._recall.refresh()
             choice = self._recall.choose(question)
-            if not choice.prefix and not choice.recalled:
+            if len(self._memory) == 0:
                 raise MemoryFileError("the memory holds no keyframe to recall")
+            if not choice.prefix and not choice.recalled:
+                continue  # all were evicted while it chose
             try:
                 return tuple(
                     self._memory_frame(keyframe_id, prefix)
@@ -144,6 +148,10 @@ class Reader:
             except KeyError:
                 continue  # a keyframe was evicted meanwhile
         raise MemoryFileError("keyframes are evicted faster than they can be read")
+
+    def _forget_gone(self) -> None:
+        if len(self._kept_features) > len(self._memory):
+            self._kept_features.keep_only({record.id for record in self._memory.records()})
 
     def _memory_frame(self, keyframe_id: int, prefix: bool) -> MemoryFrame:
         record = self._memory.record(keyframe_id)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from semflip_core.closing import Closing
@@ -26,6 +26,8 @@ logger = logging.getLogger("semflip")
 
 #: The writing thread may be this late before adding a keyframe writes by itself, seconds.
 _LATE_S = 0.1
+#: So many keyframes may come while a question reads before room is made for them all the same.
+_LATECOMERS = 64
 
 
 class VideoMemory(Closing):
@@ -60,6 +62,8 @@ class VideoMemory(Closing):
         self._features = FeatureLedger(self.settings.max_feature_bytes)
         self._created_ns = 0
         self._next_id = 1
+        self._readers = 0
+        self._latecomers = 0
         self._store: Store = RamStore()
         if self.path is not None:
             store = FileStore(self.path, self.settings.commit_interval_s, read_only=read_only)
@@ -325,7 +329,31 @@ class VideoMemory(Closing):
         if self.read_only:
             raise MemoryFileError(f"{self.path}: opened read-only")
 
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """Within it nothing is evicted, so that what a question chose can still be read.
+
+        Keyframes that come meanwhile are kept beyond the limits, 64 of them at most; then each
+        takes another's place. Room is made at the end. :meth:`clear` and damage still remove.
+        """
+        with self._lock:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                if self._readers == 0 and self._latecomers:
+                    self._latecomers = 0
+                    self._make_room(keep=self._next_id - 1)
+
     def _make_room(self, keep: int | None) -> None:
+        if self._readers and self._index.full:
+            if self._latecomers < _LATECOMERS:
+                self._latecomers += 1
+            else:
+                self._spare_one(keep)
+            return
         while self._index.full and len(self._index) > 1:
             self._spare_one(keep)
 
