@@ -5,7 +5,7 @@ PYTHON ?= python3
 IN := . ./env.bash &&
 
 .DEFAULT_GOAL := help
-.PHONY: faults soak fuzz mutants reliability help build demo test notebook lint format sample gate shell clean
+.PHONY: slow faults soak fuzz mutants reliability help build demo test notebook lint format sample gate shell clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -20,7 +20,10 @@ test: build  ## All tests that need no GPU and no hub
 	@$(IN) python -m pytest -m "not slow" $(PYTEST_ARGS)
 
 notebook: build  ## Execute docs/reproduce.ipynb in its short form
-	@$(IN) python -m pytest -m slow test/train/test_notebook.py
+	@$(IN) python -m pytest test/train/test_notebook.py
+
+slow: build  ## The tests that make test leaves out
+	@$(IN) python -m pytest -m slow $(PYTEST_ARGS)
 
 lint: build  ## ruff and mypy
 	@$(IN) ruff check . && ruff format --check . && mypy

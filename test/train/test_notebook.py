@@ -29,7 +29,6 @@ def test_it_is_kept_without_outputs():
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
 
 
-@pytest.mark.slow  # a minute on two quiet cores: make notebook
 @pytest.mark.timeout(300)
 def test_a_short_run_goes_through_and_shows_its_pictures(tmp_path, monkeypatch):
     monkeypatch.setenv("SEMFLIP_SHORT", "1")
@@ -40,7 +39,7 @@ def test_a_short_run_goes_through_and_shows_its_pictures(tmp_path, monkeypatch):
         notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}
     ).execute()
     shown = texts(notebook)
-    assert "train        1 sequences, 4 answerable and 0 unanswerable" in shown
+    assert "train        1 sequences, 3 answerable and 0 unanswerable" in shown
     assert "made answerable" in shown or "made referential" in shown
     assert "always refuse" in shown
     assert (tmp_path / "run" / "report.html").is_file()

@@ -88,6 +88,7 @@ def experiment(folder: Path, dataset: Path) -> Path:
     return file
 
 
+@pytest.mark.slow  # most of a minute on one core: make slow
 @pytest.mark.timeout(300)
 def test_the_experiment_of_the_paper_runs_whole(tmp_path, monkeypatch):
     monkeypatch.setenv("CI", "1")
