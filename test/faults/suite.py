@@ -174,7 +174,8 @@ def summary(results: Sequence[Tried]) -> dict[str, int]:
 def write(name: str, figures: dict[str, Any], out: Path) -> None:
     """Add a part to the results file that docs/reliability.md is made from.
 
-    Trials of a seam that is run by itself take the place of its earlier ones.
+    Trials of a seam that is run by itself take the place of its earlier ones; fuzzing with another
+    seed comes beside what was fuzzed before.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.with_suffix(".lock").open("w") as lock:
@@ -187,6 +188,10 @@ def write(name: str, figures: dict[str, Any], out: Path) -> None:
                 "trials": kept + figures["trials"],
                 "seconds": round(sum(t["seconds"] for t in kept + figures["trials"])),
             }
+        if "targets" in figures and name in whole:
+            seeds = {target["first_seed"] for target in figures["targets"]}
+            kept = [t for t in whole[name]["targets"] if t["first_seed"] not in seeds]
+            figures = figures | {"targets": kept + figures["targets"]}
         whole[name] = figures
         partial = out.with_suffix(".partial")
         partial.write_text(json.dumps(whole, indent=1, sort_keys=True))
