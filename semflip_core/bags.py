@@ -96,6 +96,8 @@ class Bag(Closing):
         self._connections = [(r, c) for r in readers for c in r.connections]
         counts: Counter[tuple[str, str]] = Counter()
         for _, connection in self._connections:
+            if not (isinstance(connection.topic, str) and isinstance(connection.msgtype, str)):
+                raise ValueError("its table of topics is damaged")
             counts[connection.topic, full_type_name(connection.msgtype)] += connection.msgcount
         self.topics = tuple(Topic(n, t, c) for (n, t), c in sorted(counts.items()))
         #: topic -> messages that were declared and did not come; known after reading to the end.
@@ -220,10 +222,10 @@ def open_bag(path: str | Path) -> Bag:
         for file in files:
             reader = (rosbags.rosbag1.Reader if ros1 else rosbags.rosbag2.Reader)(file)
             readers.append(stack.enter_context(reader))
+        return Bag(where, readers, stack, ros1)
     except broken_types() as error:
         stack.close()
         raise BagError(open_problem(where, error)) from error
-    return Bag(where, readers, stack, ros1)
 
 
 def _parts(where: Path) -> tuple[list[Path], bool]:

@@ -29,6 +29,8 @@ Target = Callable[[bytes, Path], None]
 EXAMPLES_A_ROUND = 200
 #: Address space of a fuzzed process; a parser that wants more fails.
 LARGEST_BYTES = 6_000_000_000
+#: So much of a failure's traceback is kept.
+FAILURE_CHARACTERS = 1500
 SAMPLE = ROOT / "data" / "sample"
 
 
@@ -337,7 +339,8 @@ def _report(
         "rounds": rounds,
         "examples": examples,
         "seconds": round(seconds),
-        "failure": failure,
+        # Hypothesis ends with the whole failing input, which lies in a file of its own.
+        "failure": failure[:FAILURE_CHARACTERS],
     }
 
 

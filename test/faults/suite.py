@@ -182,15 +182,16 @@ def write(name: str, figures: dict[str, Any], out: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         whole = json.loads(out.read_text()) if out.exists() else {}
         if "trials" in figures and name in whole:
-            again = {trial["seam"] for trial in figures["trials"]}
-            kept = [t for t in whole[name]["trials"] if t["seam"] not in again]
+            seams = {trial["seam"] for trial in figures["trials"]}
+            kept = [t for t in whole[name]["trials"] if t["seam"] not in seams]
             figures = {
                 "trials": kept + figures["trials"],
                 "seconds": round(sum(t["seconds"] for t in kept + figures["trials"])),
             }
         if "targets" in figures and name in whole:
-            seeds = {target["first_seed"] for target in figures["targets"]}
-            kept = [t for t in whole[name]["targets"] if t["first_seed"] not in seeds]
+            again = {(t["target"], t["first_seed"]) for t in figures["targets"]}
+            before = whole[name]["targets"]
+            kept = [t for t in before if (t["target"], t["first_seed"]) not in again]
             figures = figures | {"targets": kept + figures["targets"]}
         whole[name] = figures
         partial = out.with_suffix(".partial")

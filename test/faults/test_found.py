@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from faults import fuzz
 from faults.mutants import MUTANTS
-from semflip_core.bags import BagMessage
-from semflip_core.errors import ConfigError
+from semflip_core.bags import BagMessage, open_bag
+from semflip_core.errors import BagError, ConfigError
 from semflip_core.settings import MemorySettings, read_settings_file
 
 
@@ -51,6 +53,19 @@ def test_settings_that_trap_the_parser_are_one_error(tmp_path, text) -> None:
     file.write_text(text)
     with pytest.raises(ConfigError, match="settings.yaml"):
         read_settings_file(MemorySettings, file)
+
+
+@pytest.mark.parametrize("column", ["name", "type"])
+def test_a_recording_whose_topics_are_damaged_says_so(tmp_path, column: str) -> None:
+    file = tmp_path / "drive.db3"
+    file.write_bytes(fuzz.sound("recording_sqlite")[0])
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE damaged AS SELECT * FROM topics")
+        database.execute("DROP TABLE topics")
+        database.execute("ALTER TABLE damaged RENAME TO topics")
+        database.execute(f"UPDATE topics SET {column} = NULL")
+    with pytest.raises(BagError, match="drive.db3.*cannot be read"):
+        open_bag(file)
 
 
 def test_each_mutants_text_is_there_once(root: Path) -> None:
