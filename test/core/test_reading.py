@@ -60,7 +60,7 @@ def test_a_question_reads_what_it_chose_while_the_robot_drives_on(memory, frames
 
 
 def test_a_question_does_not_let_the_memory_grow_without_bound(memory, caplog) -> None:
-    decision = ask(memory, 300)
+    decision = ask(memory, 120)
     assert decision.reason is Reason.INTERNAL_ERROR
     assert "evicted faster" in caplog.text
     assert len(memory) == FULL
@@ -68,7 +68,7 @@ def test_a_question_does_not_let_the_memory_grow_without_bound(memory, caplog) -
 
 def test_what_comes_while_a_question_reads_has_a_limit(memory) -> None:
     with memory.steady(), memory.steady():
-        see(memory, 300)
+        see(memory, 120)
         assert FULL < len(memory) < 5 * FULL
     assert len(memory) == FULL
 
