@@ -276,7 +276,7 @@ def test_sim_time_from_a_replay_stamps_the_goal_and_its_absence_is_said(
 def test_a_looping_bag_does_not_lose_memory(tmp_path, drive, colour_gate_file) -> None:
     settings = {"map_common_after_time_jump": True, "keyframes__min_translation_m": 0.9}
     with active_robot(tmp_path, colour_gate_file, **settings) as (_, robot):
-        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=4.0, loop=True)
+        player = replay(tmp_path, drive, "/p", *into(robot.namespace), rate=1.0, loop=True)
         robot.wait_for_keyframes(1)
         once = wait_until(
             lambda: int(robot.value("camera", "time_jumps") or 0) >= 1 and robot.keyframes(),
