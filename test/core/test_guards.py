@@ -71,18 +71,18 @@ def test_a_score_above_the_threshold(agent, monkeypatch) -> None:
 
 def test_a_gate_that_found_no_threshold(agent) -> None:
     agent.gate.header = agent.gate.header.model_copy(update={"refuse_all": True})
-    refused(agent, Reason.ABSENT)
+    assert refused(agent, Reason.ABSENT).gate_verdict is Verdict.REFUSE
 
 
 @pytest.mark.parametrize("distance", [math.nan, math.inf, 100.1])
 def test_an_embedding_too_far_away(agent, distance, monkeypatch) -> None:
     monkeypatch.setattr(agent.gate, "distance", lambda _: distance)
-    refused(agent, Reason.OUT_OF_DISTRIBUTION)
+    assert refused(agent, Reason.OUT_OF_DISTRIBUTION).goal is None
 
 
 def test_an_encoder_that_changed_while_it_ran(agent, monkeypatch) -> None:
     monkeypatch.setattr(agent.encoder, "fingerprint", lambda: {"name": "colours", "grid": 4})
-    refused(agent, Reason.INTERNAL_ERROR)
+    assert refused(agent, Reason.INTERNAL_ERROR).gate_verdict is None
 
 
 def test_an_encoder_that_is_another_at_load(agent) -> None:
