@@ -13,9 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from semflip_core.errors import AssetError, MissingExtraError
+from semflip_core.errors import AssetError, EncoderError, MissingExtraError
+
+if TYPE_CHECKING:
+    import torch
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 TOKENIZER = "tokenizer.json"
@@ -241,3 +244,22 @@ def load_text_model(
     except AssetError as error:
         raise AssetError(f"{error}; {cure}") from error
     return TextModel(model, tokenizer, weight_digest(weight_files(folder)))
+
+
+def torch_device(name: str) -> torch.device:
+    """A device of torch by its name; ``auto`` is the GPU where there is one.
+
+    Raises:
+        EncoderError: torch knows no such device, or sees no GPU.
+    """
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise EncoderError(f"device '{name}' is none of torch's: {error}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise EncoderError(f"device '{name}': torch sees no CUDA GPU here; use 'cpu' or 'auto'")
+    return device

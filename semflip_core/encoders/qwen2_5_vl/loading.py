@@ -14,6 +14,7 @@ from semflip_core.checkpoints import (
     load_model,
     load_tokenizer,
     require,
+    torch_device,
     weight_digest,
     weight_files,
 )
@@ -121,7 +122,7 @@ def _load_model(folder: Path, settings: QwenSettings, config: dict[str, Any]) ->
     method = (config.get("quantization_config") or {}).get("quant_method")
     if method in ("awq", "gptq"):
         require(("gptqmodel",), "qwen-awq", f"a checkpoint quantised with {method}")
-    device = _device(settings.device)
+    device = torch_device(settings.device)
     model = load_model(
         Qwen2_5_VLForConditionalGeneration,
         folder,
@@ -134,20 +135,6 @@ def _load_model(folder: Path, settings: QwenSettings, config: dict[str, Any]) ->
     if device.type == "cuda":
         torch.cuda.empty_cache()
     return model
-
-
-def _device(name: str) -> torch.device:
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise EncoderError(f"device '{name}' is none of torch's: {error}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise EncoderError(f"device '{name}': torch sees no CUDA GPU here; use 'cpu' or 'auto'")
-    return device
 
 
 def _dtype(name: str, *, quantised: bool) -> torch.dtype:

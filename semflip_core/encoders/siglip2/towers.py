@@ -26,6 +26,7 @@ from semflip_core.checkpoints import (
     load_model,
     load_tokenizer,
     require,
+    torch_device,
     weight_digest,
     weight_files,
 )
@@ -76,7 +77,7 @@ class Towers:
                 f"{folder / 'config.json'}: model_type is '{self.kind}', this encoder reads "
                 f"{', '.join(sorted(CLASSES))}"
             )
-        self.device = _device(settings.device)
+        self.device = torch_device(settings.device)
         self._torch = torch
         self._model: Any = load_model(
             getattr(transformers, CLASSES[self.kind]),
@@ -211,17 +212,3 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise EncoderError(f"{file}: expected an object, got {type(values).__name__}")
     return values
-
-
-def _device(name: str) -> torch.device:
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise EncoderError(f"device '{name}' is none of torch's: {error}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise EncoderError(f"device '{name}': torch sees no CUDA GPU here; use 'cpu' or 'auto'")
-    return device
