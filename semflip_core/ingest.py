@@ -2,7 +2,9 @@
 
 What is kept depends on the messages and their stamps alone, never on the wall clock or on how late
 a pose arrives: a picture waits until the pose after it is known. Time that jumps back (a looping
-bag, a simulation that was reset) starts a new segment; what was stored before stays.
+bag, a simulation that was reset) starts a new segment; what was stored before stays. Pictures and
+poses come on different ways, so one of the two jumps first: each is in a segment of its own until
+the other follows, and a picture only ever gets a pose of its own segment.
 """
 
 from __future__ import annotations
@@ -46,11 +48,28 @@ COUNTED: dict[str, str] = {
 
 
 @dataclass(slots=True)
+class _Segment:
+    """A stretch of time without a jump back.
+
+    Args:
+        number: rises by one from segment to segment.
+        poses: of this stretch; another segment's where only the pictures had jumped.
+        choice: the last keyframe of this stretch.
+    """
+
+    number: int
+    map_id: str
+    poses: PoseBuffer
+    choice: KeyframeChoice
+
+
+@dataclass(slots=True)
 class _Waiting:
     """A picture that may become a keyframe once its pose is known."""
 
     stamp_ns: int
     load: Callable[[], StoredPicture]
+    segment: _Segment
 
 
 class Ingest:
@@ -80,27 +99,34 @@ class Ingest:
     ) -> None:
         self.memory = memory
         self.settings = settings or KeyframeSettings()
-        self.map_id = map_id
         self.mount = mount
-        self.segment = memory.next_segment()
         self.counters: Counter[str] = Counter()
         self._needs_pose = needs_pose
         self._on_time_jump = on_time_jump
         self._jump_ns = round(self.settings.time_jump_s * 1e9)
         self._wait_ns = round(self.settings.max_pose_wait_s * 1e9)
-        self._choice = KeyframeChoice(self.settings)
-        self._poses = PoseBuffer(
-            round(self.settings.max_pose_gap_s * 1e9),
-            round(POSE_SPAN_S * 1e9),
-            max_jump_m=self.settings.max_pose_jump_m,
-            max_turn_rad=math.radians(self.settings.max_pose_turn_deg),
-        )
+        first = self._segment(memory.next_segment(), map_id)
+        self._pictures_in = self._poses_in = first  # two segments while one is ahead of the other
         self._waiting: deque[_Waiting] = deque()
         self._last_picture: int | None = None
         self._last_pose: int | None = None
+        self._jumped_from = 0  # last stamp before a jump back of the stream that is ahead
         self._granted: int | None = None
-        self._pictures_ahead = False  # pictures jumped back in time, poses not yet
         self._lock = RLock()
+
+    @property
+    def segment(self) -> int:
+        """Number of the newest segment."""
+        return self._newest.number
+
+    @property
+    def map_id(self) -> str:
+        """Map of the newest segment; may be set."""
+        return self._newest.map_id
+
+    @map_id.setter
+    def map_id(self, map_id: str) -> None:
+        self._newest.map_id = map_id
 
     @property
     def waiting(self) -> int:
@@ -125,9 +151,12 @@ class Ingest:
                 if last - stamp_ns <= self._jump_ns:
                     self.counters["pose_out_of_order"] += stamp_ns < last
                     return []
-                self._pose_time_jumped(stamp_ns)
+                self._pose_time_jumped(last, stamp_ns)
+            elif self._poses_ahead and stamp_ns >= self._jumped_from:
+                # Pictures did not follow: the jump was the poses' alone, or nobody saw theirs.
+                self._pictures_in = self._poses_in
             self._last_pose = stamp_ns
-            self._poses.add(stamp_ns, pose)
+            self._poses_in.poses.add(stamp_ns, pose)
             return self._settle()
 
     def wants(self, stamp_ns: int, load: Callable[[], StoredPicture] | None = None) -> bool:
@@ -171,10 +200,9 @@ class Ingest:
             if not self.wants(stamp_ns):
                 return []
             self._granted = None
-            self._waiting.append(_Waiting(stamp_ns, load))
+            self._waiting.append(_Waiting(stamp_ns, load, self._pictures_in))
             stored = self._settle()
             if len(self._waiting) > self.settings.max_waiting_frames:
-                self._pictures_ahead = False
                 stored += self._decide_without(self._waiting.popleft(), "waiting_full")
             return stored
 
@@ -190,8 +218,28 @@ class Ingest:
     def finish(self) -> list[int]:
         """End of a recording: settle what still waits for a pose."""
         with self._lock:
-            self._pictures_ahead = False
             return self._settle() + self._give_up(lambda _: True)
+
+    @property
+    def _newest(self) -> _Segment:
+        return max(self._pictures_in, self._poses_in, key=lambda segment: segment.number)
+
+    @property
+    def _pictures_ahead(self) -> bool:
+        return self._pictures_in.number > self._poses_in.number
+
+    @property
+    def _poses_ahead(self) -> bool:
+        return self._poses_in.number > self._pictures_in.number
+
+    def _segment(self, number: int, map_id: str) -> _Segment:
+        poses = PoseBuffer(
+            round(self.settings.max_pose_gap_s * 1e9),
+            round(POSE_SPAN_S * 1e9),
+            max_jump_m=self.settings.max_pose_jump_m,
+            max_turn_rad=math.radians(self.settings.max_pose_turn_deg),
+        )
+        return _Segment(number, map_id, poses, KeyframeChoice(self.settings))
 
     def _far(self, stamp_ns: int) -> bool:
         last = self._last_picture
@@ -205,28 +253,32 @@ class Ingest:
         if last is not None and stamp_ns <= last:
             if last - stamp_ns <= self._jump_ns:
                 return "out_of_order"
-            self._picture_time_jumped(stamp_ns)
-        elif last is not None and self._pictures_ahead and self._far(stamp_ns):
-            # The jump back was one picture's alone; nothing may wait behind it for poses of then.
-            self._pictures_ahead = False
-            self._give_up(lambda frame: frame.stamp_ns <= last, PoseAnswer.BEFORE)
+            self._picture_time_jumped(last, stamp_ns)
+        elif self._pictures_ahead and stamp_ns >= self._jumped_from:
+            # Poses did not follow: the jump was the pictures' alone, so theirs were wrong stamps.
+            self._give_up(lambda frame: frame.segment is self._pictures_in, PoseAnswer.BEFORE)
+            self._join_poses()
         self._last_picture = stamp_ns
-        if not self._choice.due(stamp_ns):
+        choice = self._pictures_in.choice
+        if not choice.due(stamp_ns):
             return "rate"
-        self._choice.consider(stamp_ns)
-        around = None if self._waiting else self._poses.around(stamp_ns)
-        if around is not None and self._choice.still(stamp_ns, *around):
+        choice.consider(stamp_ns)
+        around = None if self._waiting else self._pictures_in.poses.around(stamp_ns)
+        if around is not None and choice.still(stamp_ns, *around):
             return "still"
         return None
 
     def _settle(self) -> list[int]:
         """Decide about waiting pictures, oldest first, as far as their poses are known."""
         stored: list[int] = []
+        footage = not self._needs_pose and len(self._poses_in.poses) == 0
         while self._waiting:
-            stamp_ns = self._waiting[0].stamp_ns
-            known = self._poses.at(stamp_ns)
-            footage = not self._needs_pose and len(self._poses) == 0
-            if not footage and self._must_wait(stamp_ns, known.answer):
+            frame = self._waiting[0]
+            if frame.segment.number > self._poses_in.number and not footage:
+                break
+            known = frame.segment.poses.at(frame.stamp_ns)
+            more_to_come = frame.segment is self._poses_in and not footage
+            if more_to_come and known.answer is PoseAnswer.LATER:
                 break
             stored += self._decide(self._waiting.popleft(), known)
         return stored
@@ -256,60 +308,63 @@ class Ingest:
                 self._waiting.append(frame)
         return stored
 
-    def _must_wait(self, stamp_ns: int, answer: PoseAnswer) -> bool:
-        if answer is PoseAnswer.BEFORE and self._pictures_ahead:
-            # Poses far ahead are still those of the time before the jump.
-            earliest = self._poses.earliest_ns
-            return earliest is not None and earliest - stamp_ns > self._jump_ns
-        return answer is PoseAnswer.LATER
-
     def _keep(self, frame: _Waiting, pose: Pose | None) -> list[int]:
-        if not self._choice.moved(frame.stamp_ns, pose):
+        segment = frame.segment
+        if not segment.choice.moved(frame.stamp_ns, pose):
             self.counters["still"] += 1
             return []
         try:
             picture = frame.load()
-            if not self._choice.looks_new(frame.stamp_ns, picture.data):
+            if not segment.choice.looks_new(frame.stamp_ns, picture.data):
                 self.counters["same_view"] += 1
                 return []
             keyframe_id = self.memory.add(
                 picture,
                 stamp_ns=frame.stamp_ns,
                 pose=pose,
-                map_id=self.map_id,
-                segment=self.segment,
+                map_id=segment.map_id,
+                segment=segment.number,
                 mount=self.mount,
             )
         except ImageError as error:
             self.counters[f"image_{error.reason}"] += 1
             return []
-        self._choice.keep(frame.stamp_ns, pose)
+        segment.choice.keep(frame.stamp_ns, pose)
         self.counters["kept"] += 1
         return [keyframe_id]
 
-    def _pose_time_jumped(self, stamp_ns: int) -> None:
-        self._poses.clear()
+    def _pose_time_jumped(self, last_ns: int, stamp_ns: int) -> None:
         if self._pictures_ahead:
-            self._pictures_ahead = False  # this is the jump that pictures made already
+            self._poses_in = self._pictures_in  # this is the jump that pictures made already
             return
-        latest = stamp_ns + self._jump_ns
-        self._give_up(lambda frame: frame.stamp_ns > latest)
-        if self._last_picture is not None and self._last_picture > latest:
-            # Poses jumped first; pictures of the new segment have not come yet.
-            self._last_picture = None
-            self._new_segment()
+        picture = self._last_picture
+        if picture is None or picture <= stamp_ns + self._jump_ns:
+            self._poses_in.poses.clear()  # poses were wrong until now and came to the pictures
+            return
+        self._jumped_from = last_ns
+        self._poses_in = self._new_segment()
 
-    def _picture_time_jumped(self, stamp_ns: int) -> None:
-        self._give_up(lambda _: True)
-        latest = self._poses.latest_ns
-        if latest is not None and latest > stamp_ns + self._jump_ns:
-            self._poses.clear()
-            self._pictures_ahead = True
-        self._new_segment()
+    def _picture_time_jumped(self, last_ns: int, stamp_ns: int) -> None:
+        if self._poses_ahead:
+            self._pictures_in = self._poses_in  # this is the jump that poses made already
+            return
+        latest = self._poses_in.poses.latest_ns
+        ahead = latest is not None and latest > stamp_ns + self._jump_ns
+        if not ahead or self._pictures_ahead:
+            self._give_up(lambda _: True)  # no pose will come for where pictures were
+        self._jumped_from = last_ns
+        self._pictures_in = self._new_segment()
+        if not ahead:
+            self._join_poses()  # pictures were wrong until now and came to the poses
 
-    def _new_segment(self) -> None:
-        self._choice.restart()
-        self.segment += 1
+    def _join_poses(self) -> None:
+        """Poses are in the pictures' segment, and have been without a jump of their own."""
+        self._pictures_in.poses = self._poses_in.poses
+        self._poses_in = self._pictures_in
+
+    def _new_segment(self) -> _Segment:
+        newest = self._newest
+        number = newest.number + 1
         self.counters["time_jumps"] += 1
-        if self._on_time_jump is not None:
-            self.map_id = self._on_time_jump(self.segment) or self.map_id
+        told = self._on_time_jump(number) if self._on_time_jump is not None else None
+        return self._segment(number, told or newest.map_id)

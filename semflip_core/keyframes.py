@@ -65,10 +65,6 @@ class KeyframeChoice:
         self._pose: Pose | None = None
         self._looks: Looks | None = None
 
-    def restart(self) -> None:
-        """Forget the last keyframe, as after a jump in time."""
-        self._candidate = self._stamp = self._pose = self._looks = None
-
     def due(self, stamp_ns: int) -> bool:
         """Whether enough time has passed since the last candidate."""
         return self._candidate is None or stamp_ns - self._candidate >= self._min_interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -181,6 +182,48 @@ def test_a_looping_bag_starts_a_segment_and_keeps_what_was_stored(late):
         assert record.pose.position == pytest.approx(true.position, abs=1e-3)
 
 
+LOOP_S = 4.0
+
+
+def rounds(late_pose_s: list[float], late_picture_s: list[float]) -> list[Message]:
+    """A drive of 4 s over and over, each 100 m further; how late its messages come, each round."""
+    messages = []
+    for number, (pose_s, picture_s) in enumerate(zip(late_pose_s, late_picture_s, strict=True)):
+        for m in drive(length_s=LOOP_S, pose_late_s=pose_s, picture_late_s=picture_s):
+            begins_ns = round(number * (LOOP_S + 0.1) * SECOND)
+            pose = m.pose and Pose(
+                "map", (m.pose.position[0] + 100.0 * number, 0.0, 0.0), m.pose.orientation
+            )
+            messages.append(Message(m.stamp_ns, m.arrives_ns + begins_ns, pose))
+    # One stream's messages come in their order, however late each round is.
+    for of_poses in (True, False):
+        latest = 0
+        for i, m in enumerate(messages):
+            if (m.pose is not None) is of_poses:
+                latest = max(latest + 1, m.arrives_ns)
+                messages[i] = Message(m.stamp_ns, latest, m.pose)
+    return sorted(messages, key=lambda m: (m.arrives_ns, m.pose is None))
+
+
+LATENESS = st.lists(st.floats(0, 0.65 * LOOP_S), min_size=4, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(poses=LATENESS, pictures=LATENESS)
+def test_every_round_of_a_loop_is_kept_however_far_one_stream_is_ahead(poses, pictures):
+    """Faster than real time, poses or pictures of the next round come long before the other."""
+    made = ingest()
+    feed(made, rounds(poses, pictures))
+    made.finish()
+    count = Counter(record.segment for record in made.memory.records())
+    assert sorted(count) == [0, 1, 2, 3]
+    assert min(count.values()) >= 0.9 * LOOP_S * 10
+    for record in made.memory.records():
+        x = along(record.stamp_ns / SECOND).position[0]
+        assert record.pose.position[0] == pytest.approx(x + 100.0 * record.segment, abs=1e-3)
+    assert made.counters["time_jumps"] == 3
+
+
 def test_after_a_jump_no_pose_from_before_it_is_used():
     """A simulation is reset: the same stamps come again, the robot stands elsewhere."""
     made = ingest()
@@ -234,6 +277,35 @@ def test_one_wild_stamp_does_not_end_the_recording():
     feed(made, drive(start_s=3.2, length_s=2))
     made.finish()
     assert len(made.memory) >= before + 15
+
+
+@pytest.mark.parametrize("wild_s", [0.001, 5, 10**9])
+def test_one_pose_of_another_time_costs_no_more_than_its_neighbours(wild_s):
+    made = ingest()
+    feed(made, drive(start_s=100, length_s=2))
+    made.add_pose(round(wild_s * SECOND), along(0.0))
+    feed(made, drive(start_s=102.2, length_s=2))
+    made.finish()
+    assert made.waiting == 0
+    assert len(made.memory) >= 2 * 20 - 2
+    for record in made.memory.records():
+        assert record.pose.position == pytest.approx(
+            along(record.stamp_ns / SECOND).position, abs=1e-3
+        )
+
+
+def test_a_camera_that_is_off_for_a_round_is_in_step_again_afterwards():
+    """Its jump back is never seen: it comes back later in the next round than it left."""
+    made = ingest()
+    first = [m for m in drive(start_s=1, length_s=4) if m.pose or m.stamp_ns < 2 * SECOND]
+    second = [m for m in drive(start_s=1, length_s=4) if m.pose or m.stamp_ns > 3 * SECOND]
+    feed(made, first)
+    feed(made, second)
+    before = len(made.memory)
+    for _ in range(2):
+        feed(made, drive(start_s=1, length_s=4))
+    made.finish()
+    assert len(made.memory) >= before + 78
 
 
 def test_a_new_recording_into_an_old_memory_is_a_new_segment():
