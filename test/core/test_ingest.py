@@ -19,6 +19,8 @@ from semflip_core.settings import KeyframeSettings
 from support.driving import SECOND, Message, along, drive, feed, small_picture
 from support.pictures import room_picture
 
+NOT_OF_PICTURES = {"time_jumps", "pose_bad_stamp", "pose_out_of_order"}
+
 FAST = KeyframeSettings(min_interval_s=0.1, min_translation_m=0.0)
 
 
@@ -208,7 +210,7 @@ def rounds(late_pose_s: list[float], late_picture_s: list[float]) -> list[Messag
 LATENESS = st.lists(st.floats(0, 0.65 * LOOP_S), min_size=4, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(poses=LATENESS, pictures=LATENESS)
 def test_every_round_of_a_loop_is_kept_however_far_one_stream_is_ahead(poses, pictures):
     """Faster than real time, poses or pictures of the next round come long before the other."""
@@ -306,6 +308,25 @@ def test_a_camera_that_is_off_for_a_round_is_in_step_again_afterwards():
         feed(made, drive(start_s=1, length_s=4))
     made.finish()
     assert len(made.memory) >= before + 78
+
+
+STAMPS = st.one_of(st.integers(1, 80).map(lambda k: k * SECOND // 4), st.integers(-1, 2**62))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), STAMPS), max_size=60))
+def test_whatever_stamps_come_each_picture_is_counted_once(stream):
+    made = ingest(settings=FAST.model_copy(update={"max_waiting_frames": 5}))
+    for is_pose, stamp_ns in stream:
+        if is_pose:
+            made.add_pose(stamp_ns, along(1.0))
+        elif made.wants(stamp_ns):
+            made.offer(stamp_ns, lambda: small_picture(1))
+        assert made.waiting <= 5
+    made.finish()
+    assert made.waiting == 0
+    of_pictures = sum(n for why, n in made.counters.items() if why not in NOT_OF_PICTURES)
+    assert of_pictures == sum(not is_pose for is_pose, _ in stream)
 
 
 def test_a_new_recording_into_an_old_memory_is_a_new_segment():
