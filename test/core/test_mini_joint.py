@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from semflip_core.encoders.joint import WEAKEST, JointModel
+from semflip_core.encoders.joint_grounding import PAIR_STATISTICS, PHRASE_STATISTICS
+from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.conse import unit
-from semflip_core.encoders.mini.joint import (
-    PAIR_STATISTICS,
-    PHRASE_STATISTICS,
-    WEAKEST,
-    FrameView,
-    JointModel,
-    PhraseView,
-    Space,
-)
 from semflip_core.encoders.mini.regions import boxes
 
 Array = NDArray[np.float32]

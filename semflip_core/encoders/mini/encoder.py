@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from semflip_core.encoders.contract import Fingerprint, JointEmbedding, Vector
-from semflip_core.encoders.mini import joint as joint_module
+from semflip_core.encoders.joint import VERSION, JointModel
+from semflip_core.encoders.joint_packing import pack, unpack
+from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
 from semflip_core.encoders.mini.assets import MINILM
 from semflip_core.encoders.mini.backbone import WIDTH, Backbone, resize
 from semflip_core.encoders.mini.colours import COLOURS, region_colours
 from semflip_core.encoders.mini.colours import RULE as COLOUR_RULE
 from semflip_core.encoders.mini.conse import TOP_CLASSES, conse_vectors, top_classes
-from semflip_core.encoders.mini.joint import FrameView, JointModel, PhraseView, Space
 from semflip_core.encoders.mini.phrases import PARSER, ParsedQuestion, Phrase, PhraseParser
 from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
 from semflip_core.encoders.mini.regions import LAYOUT, averages, boxes
@@ -30,7 +31,7 @@ class MiniEncoder:
     """Encoder and retriever in one: EfficientNet-Lite2 regions against MiniLM phrases.
 
     A stand-in that works on real and rendered pictures without a GPU or a hub; see
-    :mod:`semflip_core.encoders.mini.joint` for what its embedding holds.
+    :mod:`semflip_core.encoders.joint` for what its embedding holds.
 
     Args:
         weights: a projection file other than the shipped one.
@@ -69,7 +70,7 @@ class MiniEncoder:
 
     @property
     def layout(self) -> dict[str, slice]:
-        """Groups of features in the joint vector (:attr:`.joint.JointModel.layout`)."""
+        """Groups of features in the joint vector (:attr:`~..joint.JointModel.layout`)."""
         return self._joint.layout
 
     @property
@@ -84,7 +85,7 @@ class MiniEncoder:
             "parser": PARSER,
             "text": MINILM[2][:16],
             "weights": self._weights.digest,
-            "joint": joint_module.VERSION,
+            "joint": VERSION,
         }
 
     def frame_fingerprint(self) -> Fingerprint:
@@ -115,8 +116,8 @@ class MiniEncoder:
         logits = pooled @ self._backbone.class_weight.T + self._backbone.class_bias
         classes, probabilities = top_classes(logits)
         conse = conse_vectors(classes, probabilities, self._weights["labels"])
-        packed, scale = _pack(self._weights.project(pooled, conse))
-        projected = _unpack(packed, scale)
+        packed, scale = pack(self._weights.project(pooled, conse))
+        projected = unpack(packed, scale)
         best = [
             space.best_distractors(regions)
             for space, regions in zip(self._spaces, (projected, conse), strict=True)
@@ -134,7 +135,7 @@ class MiniEncoder:
         )
 
     def encode(self, question: str, frames: Sequence[MemoryFrame]) -> JointEmbedding:
-        """Embed the question with the frames; see :class:`~.joint.JointModel`."""
+        """Embed the question with the frames; see :class:`~..joint.JointModel`."""
         if not frames:
             raise EncoderError("no frames to encode; the memory is empty")
         parsed = self._parser.parse(question)
@@ -164,17 +165,12 @@ class MiniEncoder:
 
     def _phrase_view(self, phrase: Phrase) -> PhraseView:
         full, head = self._weights.centred(self._text.vectors([phrase.text, phrase.head]))
-        distractors = self._weights["distractors"]
-        alike = np.maximum(distractors @ full, distractors @ head)
-        rivals = alike <= joint_module.SYNONYM
-        if rivals.sum() < 3:
-            rivals = np.argsort(np.argsort(alike)) < 3
         spaces = len(self._spaces)
         repainted = self._weights.centred(self._text.vectors(phrase.repainted()))
         return PhraseView(
             full=[full] * spaces,
             head=[head] * spaces,
-            rivals=rivals,
+            rivals=self._spaces[0].rivals(full, head),
             colour=COLOURS.index(phrase.colour) if phrase.colour else None,
             repainted=[repainted] * spaces,
             attributes=len(phrase.attributes),
@@ -185,7 +181,7 @@ class MiniEncoder:
         a = features.arrays
         if "projected" not in a or "scale" not in a:
             raise EncoderError(f"features hold {', '.join(sorted(a))}; they are not mini's")
-        return _unpack(np.asarray(a["projected"]), np.asarray(a["scale"]))
+        return unpack(np.asarray(a["projected"]), np.asarray(a["scale"]))
 
     def _conse(self, features: FrameFeatures) -> Array:
         return conse_vectors(
@@ -205,18 +201,3 @@ class MiniEncoder:
             boxes=boxes(rows, columns),
             colours=np.asarray(features.arrays["colours"], np.float32) / np.float32(255),
         )
-
-
-def _pack(vectors: Array) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
-    """Unit vectors as int8 with a scale for each, 1/128 of its largest entry."""
-    scale = (np.abs(vectors).max(axis=1) / 127).astype(np.float16)
-    safe = np.maximum(scale.astype(np.float32), 1e-6)[:, None]
-    return np.clip(np.round(vectors / safe), -127, 127).astype(np.int8), scale
-
-
-def _unpack(packed: NDArray[np.generic], scale: NDArray[np.generic]) -> Array:
-    """Unit vectors from :func:`_pack`."""
-    rows = packed.astype(np.float32) * scale.astype(np.float32)[:, None]
-    norm = np.linalg.norm(rows, axis=1, keepdims=True)
-    result: Array = rows / np.maximum(norm, np.float32(1e-9))
-    return result

@@ -15,11 +15,11 @@ from semflip_core.encoders.contract import (
     Vector,
     fingerprint_digest,
 )
-from semflip_core.encoders.mini import joint as joint_module
+from semflip_core.encoders.joint import VERSION, JointModel
+from semflip_core.encoders.joint_packing import pack, unpack
+from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.colours import RULE as COLOUR_RULE
-from semflip_core.encoders.mini.encoder import _pack, _unpack
-from semflip_core.encoders.mini.joint import FrameView, JointModel, PhraseView, Space
 from semflip_core.encoders.mini.phrases import PARSER, Phrase, PhraseParser
 from semflip_core.encoders.mini.regions import LAYOUT
 from semflip_core.encoders.siglip2 import regions
@@ -42,7 +42,7 @@ FEATURES = ("regions", "scale", "colours", "distractors", "size")
 class SiglipEncoder:
     """Regions of pictures against phrases, in a contrastive model's own space.
 
-    What the gate reads is mini's joint embedding (:mod:`semflip_core.encoders.mini.joint`) over one
+    What the gate reads is mini's joint embedding (:mod:`semflip_core.encoders.joint`) over one
     space instead of two.
 
     Args:
@@ -95,7 +95,7 @@ class SiglipEncoder:
         return {
             **self._frame_fingerprint,
             "parser": PARSER,
-            "joint": joint_module.VERSION,
+            "joint": VERSION,
             "templates": " | ".join(TEMPLATES),
         }
 
@@ -115,14 +115,14 @@ class SiglipEncoder:
         """
         picture = regions.checked(rgb)
         vectors = self._reference.centred_regions(self._plain_regions(picture))
-        packed, scale = _pack(vectors)
+        packed, scale = pack(vectors)
         colours = regions.region_colours(picture, self._cells)
         return FrameFeatures(
             {
                 "regions": packed,
                 "scale": scale,
                 "colours": np.round(colours * 255).astype(np.uint8),
-                "distractors": self._space.best_distractors(_unpack(packed, scale)).astype(
+                "distractors": self._space.best_distractors(unpack(packed, scale)).astype(
                     np.float16
                 ),
                 "size": np.array(picture.shape[:2], np.uint16),
@@ -130,7 +130,7 @@ class SiglipEncoder:
         )
 
     def encode(self, question: str, frames: Sequence[MemoryFrame]) -> JointEmbedding:
-        """Embed the question with the frames; see :class:`~..mini.joint.JointModel`."""
+        """Embed the question with the frames; see :class:`~..joint.JointModel`."""
         if not frames:
             raise EncoderError("no frames to encode; the memory is empty")
         parsed = self._parser.parse(question)
@@ -144,7 +144,7 @@ class SiglipEncoder:
         a = features.arrays
         if any(name not in a for name in FEATURES):
             raise EncoderError(f"features hold {', '.join(sorted(a))}; they are not siglip2's")
-        return _unpack(np.asarray(a["regions"]), np.asarray(a["scale"]))
+        return unpack(np.asarray(a["regions"]), np.asarray(a["scale"]))
 
     def phrase_vectors(self, question: str) -> Vector:
         """``(phrases, dim)`` unit vectors of the question's phrases, the target first."""
@@ -184,14 +184,10 @@ class SiglipEncoder:
 
     def _phrase_view(self, phrase: Phrase) -> PhraseView:
         full, head = self._centred([phrase.text, phrase.head])
-        alike = np.maximum(self._space.distractors @ full, self._space.distractors @ head)
-        rivals = alike <= joint_module.SYNONYM
-        if rivals.sum() < 3:
-            rivals = np.argsort(np.argsort(alike)) < 3
         return PhraseView(
             full=[full],
             head=[head],
-            rivals=rivals,
+            rivals=self._space.rivals(full, head),
             colour=COLOURS.index(phrase.colour) if phrase.colour else None,
             repainted=[self._centred(phrase.repainted())],
             attributes=len(phrase.attributes),

@@ -1,0 +1,126 @@
+"""Regions and phrases in one space, and what it takes to judge a similarity in it.
+
+What any encoder with one space for both hands to :class:`~semflip_core.encoders.joint.JointModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+#: Two texts more alike than this name the same thing; one does not compete with the other.
+SYNONYM = 0.6
+#: The best so manieth of all reference regions: what chance resemblance reaches.
+CHANCE_SHARE = 0.01
+#: Distractors that are always left to compete.
+FEWEST_RIVALS = 3
+
+
+@dataclass(frozen=True)
+class Space:
+    """A space that holds regions and phrases, with what it takes to judge a similarity.
+
+    Args:
+        reference: ``(pictures, regions, dim)`` unit vectors of regions of unrelated pictures.
+        distractors: ``(d, dim)`` unit vectors of phrases for things one may meet.
+        shown: ``(pictures, regions, k)`` which ``names`` each reference region shows; -1 nothing
+            more, -2 unknown. Without it nothing is known of them.
+        names: ``(n, dim)`` unit vectors of what they show.
+    """
+
+    reference: Array
+    distractors: Array
+    shown: NDArray[np.int64] | None = None
+    names: Array | None = None
+
+    def standard(self, phrases: Array) -> tuple[Array, Array]:
+        """Mean and deviation ``(p,)`` of each phrase's similarity to the reference regions."""
+        similarity = self.reference.reshape(-1, phrases.shape[1]) @ phrases.T
+        return similarity.mean(axis=0), similarity.std(axis=0) + np.float32(1e-3)
+
+    def standard_of_best(self, phrase: Array) -> tuple[float, float]:
+        """Mean and deviation of the best similarity in a picture that is about something else."""
+        best = (self.reference @ phrase).max(axis=1)
+        return float(np.median(best)), float(best.std()) + 1e-2
+
+    def chance(self, phrase: Array) -> float:
+        """What the likest regions reach that show something else: resemblance, not presence.
+
+        Mean similarity of the likest hundredth of the reference regions. Where it is known what
+        they show, only those count that show nothing which the phrase might name.
+        """
+        similarity = self.reference.reshape(-1, len(phrase)) @ phrase
+        if self.shown is not None and self.names is not None:
+            shown = self.shown.reshape(len(similarity), -1)
+            alike = np.append(self.names @ phrase > SYNONYM, [True, False])  # -2, -1
+            similarity = similarity[~alike[shown].any(axis=1)]
+        count = max(3, round(CHANCE_SHARE * len(similarity)))
+        return float(np.sort(similarity)[-count:].mean()) if len(similarity) else 0.0
+
+    @cached_property
+    def distractor_standard(self) -> tuple[Array, Array]:
+        """:meth:`standard` of the distractors."""
+        return self.standard(self.distractors)
+
+    def best_distractors(self, regions: Array) -> Array:
+        """``(d,)`` best z-score of each distractor over one picture's regions ``(n, dim)``."""
+        mean, deviation = self.distractor_standard
+        best: Array = ((regions @ self.distractors.T).max(axis=0) - mean) / deviation
+        return best
+
+    def rivals(self, full: Array, head: Array) -> NDArray[np.bool_]:
+        """``(d,)`` True for distractors that mean something else than phrase or naked noun."""
+        alike = np.maximum(self.distractors @ full, self.distractors @ head)
+        rivals: NDArray[np.bool_] = alike <= SYNONYM
+        if rivals.sum() < FEWEST_RIVALS:
+            rivals = np.argsort(np.argsort(alike)) < FEWEST_RIVALS
+        return rivals
+
+
+@dataclass(frozen=True, slots=True)
+class FrameView:
+    """One frame as the joint embedding needs it.
+
+    Args:
+        key: rises with time; frames with neighbouring keys were taken one after the other.
+        regions: for each space ``(n, dim)`` unit vectors.
+        distractors: for each space ``(d,)`` best z-scores (:meth:`Space.best_distractors`).
+        boxes: ``(n, 4)`` x0, y0, x1, y1 in [0, 1].
+        colours: ``(n, 11)`` share of each colour term; the last region is the whole picture.
+    """
+
+    key: int
+    regions: Sequence[Array]
+    distractors: Sequence[Array]
+    boxes: Array
+    colours: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseView:
+    """One phrase of the question; the first is what it asks for.
+
+    Args:
+        full: for each space the ``(dim,)`` unit vector of the phrase with its attributes.
+        head: the same for its naked noun.
+        rivals: ``(d,)`` True for distractors that mean something else.
+        colour: index of the colour asked for, or None.
+        repainted: for each space ``(k, dim)`` vectors of the phrase with other colours in its
+            colour's place; empty without a colour.
+        attributes: how many other describing words it has.
+        noun: False for a verb phrase.
+    """
+
+    full: Sequence[Array]
+    head: Sequence[Array]
+    rivals: NDArray[np.bool_]
+    colour: int | None = None
+    repainted: Sequence[Array] = ()
+    attributes: int = 0
+    noun: bool = True
