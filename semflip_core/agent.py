@@ -121,6 +121,11 @@ class RefusalAgent:
             return self._threshold
         return self.gate.header.tau if self.gate else math.nan
 
+    @property
+    def set_aside(self) -> dict[int, str]:
+        """Keyframes whose pictures cannot be read, and why; see :attr:`Reader.set_aside`."""
+        return self._reader.set_aside
+
     def catch_up(self, limit: int | None = None) -> int:
         """Compute features of stored keyframes that lack them; see :meth:`Reader.catch_up`."""
         return self._reader.catch_up(limit)
@@ -161,10 +166,15 @@ class RefusalAgent:
             decision = self._refusal(query, Reason.INVALID_QUESTION, f"{_sentence(error)}")
         except CancelledError:
             decision = self._refusal(query, Reason.CANCELLED)
-        except Exception:
-            # The only place of its kind: a query must become a decision (DESIGN section 5.3).
-            logger.exception("query '%s' failed: %s", printable(query_id), query.question)
-            decision = self._refusal(query, Reason.INTERNAL_ERROR)
+        except Exception as error:
+            # Broad, and the only place that is: whatever a question meets, also in an encoder of
+            # somebody else, must become its one decision, or the robot's user waits in vain.
+            fault = type(error).__name__
+            logger.exception(
+                "query '%s' ended in %s: %s", printable(query_id), fault, query.question
+            )
+            sentence = f"Something failed inside ({fault}); the log has the details."
+            decision = self._refusal(query, Reason.INTERNAL_ERROR, sentence)
         total = (time.perf_counter() - query.started) * 1e3
         return replace(decision, timings_ms={**query.timings_ms, "total": total})
 

@@ -12,10 +12,10 @@ from semflip_core.encoders.contract import (
     JointEmbedding,
     PreparingEncoder,
     Retriever,
-    fingerprint_digest,
 )
-from semflip_core.errors import CancelledError, MemoryFileError
+from semflip_core.errors import CancelledError, EncoderError, MemoryFileError
 from semflip_core.feature_cache import FeatureCache
+from semflip_core.feature_maker import FeatureMaker
 from semflip_core.frames import FrameFeatures, MemoryFrame
 from semflip_core.memory import VideoMemory
 from semflip_core.recall import Recall
@@ -59,39 +59,47 @@ class Reader:
     ) -> None:
         self._memory = memory
         self._encoder = encoder
-        self._retriever = retriever
         self._recall = recall
         self._kept_features = FeatureCache()
-        self.encoder_digest = fingerprint_digest(encoder.frame_fingerprint())
-        self._retriever_digest = fingerprint_digest(retriever.frame_fingerprint())
+        regions = FeatureMaker(memory, retriever, recall.regions_of)
+        tokens = FeatureMaker(memory, encoder)
+        self._makers = [regions] if tokens.digest == regions.digest else [tokens, regions]
+        self.encoder_digest = tokens.digest
+
+    @property
+    def set_aside(self) -> dict[int, str]:
+        """Keyframes whose pictures cannot be read, and why; no question is answered from them."""
+        return {i: why for maker in self._makers for i, why in maker.set_aside.items()}
 
     def catch_up(self, limit: int | None = None) -> int:
         """Compute features of stored keyframes that lack them, oldest first.
+
+        A picture that cannot be read is set aside, see :class:`FeatureMaker`.
 
         Args:
             limit: at most so many keyframes; None for all.
 
         Returns:
-            How many keyframes were encoded.
+            How many keyframes were encoded or set aside.
 
         Raises:
-            EncoderError: the encoder failed on a picture.
+            EncoderError: the encoder reads no picture at all.
         """
         done = 0
-        sources: list[tuple[str, Encoder | Retriever]] = [(self.encoder_digest, self._encoder)]
-        if self._retriever_digest != self.encoder_digest:
-            sources.append((self._retriever_digest, self._retriever))
-        for digest, source in sources:
-            for keyframe_id in self._memory.missing_features(digest):
+        for maker in self._makers:
+            for keyframe_id in maker.missing():
                 if limit is not None and done >= limit:
                     return done
-                try:
-                    picture = self._memory.picture(keyframe_id)
-                except KeyError:
-                    continue  # evicted since it was listed
-                self._memory.put_features(keyframe_id, digest, source.encode_frame(picture))
+                maker.make(keyframe_id)
                 done += 1
         return done
+
+    def _unread(self) -> set[int]:
+        """Keyframes that no question may be answered from: set aside, or come a moment ago."""
+        unread: set[int] = set()
+        for maker in self._makers:
+            unread.update(maker.set_aside, maker.missing())
+        return unread
 
     def read_ahead(self, cancelled: Callable[[], bool] | None = None) -> None:
         """Let the encoder read the frames that every question sees, while nobody asks.
@@ -101,7 +109,7 @@ class Reader:
         """
         if not isinstance(self._encoder, PreparingEncoder):
             return
-        self._recall.refresh()
+        self._recall.refresh(self._unread)
         try:
             frames = [self._memory_frame(keyframe_id, True) for keyframe_id in self._recall.prefix]
         except KeyError:
@@ -133,11 +141,13 @@ class Reader:
 
     def _recalled(self, question: str) -> tuple[MemoryFrame, ...]:
         for _ in range(RECALL_ATTEMPTS):
-            self._recall.refresh()
+            self._recall.refresh(self._unread)
             choice = self._recall.choose(question)
             if len(self._memory) == 0:
                 raise MemoryFileError("the memory holds no keyframe to recall")
             if not choice.prefix and not choice.recalled:
+                if len(self.set_aside) >= len(self._memory):
+                    raise EncoderError("none of the stored pictures can be read")
                 continue  # all were evicted while it chose
             try:
                 return tuple(
@@ -150,6 +160,8 @@ class Reader:
         raise MemoryFileError("keyframes are evicted faster than they can be read")
 
     def _forget_gone(self) -> None:
+        for maker in self._makers:
+            maker.forget_gone()
         if len(self._kept_features) > len(self._memory):
             self._kept_features.keep_only({record.id for record in self._memory.records()})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ class Recall:
         self._cells: dict[int, ViewCell] = {}
         self._finest: dict[int, ViewCell] = {}
         self._prefix: tuple[int, ...] = ()
-        self._revision: int | None = None
+        self._state: tuple[int, frozenset[int]] | None = None
 
     def fingerprint(self) -> Fingerprint:
         """Name and numbers of the policy."""
@@ -104,16 +104,21 @@ class Recall:
         """Frames that every question sees, by time, as of the last :meth:`refresh`."""
         return self._by_time(self._prefix)
 
-    def refresh(self) -> None:
+    def refresh(self, unread: Callable[[], Collection[int]] = tuple) -> None:
         """Index what is new in the memory and forget what is gone.
+
+        Args:
+            unread: names keyframes to leave out; asked after the memory is listed, so that one
+                that comes meanwhile is not taken for read.
 
         Raises:
             EncoderError: the retriever failed.
         """
-        revision = self._memory.revision
-        if revision == self._revision:
+        revision, listed = self._memory.revision, self._memory.records()
+        left_out = frozenset(unread())
+        if self._state == (revision, left_out):
             return
-        records = {record.id: record for record in self._memory.records()}
+        records = {record.id: record for record in listed if record.id not in left_out}
         for keyframe_id in [i for i in self._records if i not in records]:
             self._forget(keyframe_id)
         for keyframe_id, record in records.items():
@@ -123,7 +128,7 @@ class Recall:
             ids = sorted(self._records)
             finest = [self._finest[keyframe_id] for keyframe_id in ids]
             self._prefix = coverage(ids, finest, self.settings.prefix_frames)
-        self._revision = revision
+        self._state = revision, left_out
 
     def choose(self, question: str) -> RecallChoice:
         """Frames for a question, out of what was there at the last :meth:`refresh`.
@@ -196,11 +201,19 @@ class Recall:
         features = self._memory.features(keyframe_id, self.digest)
         if features is None:
             features = self._retriever.encode_frame(self._memory.picture(keyframe_id))
+        return self.regions_of(features)
+
+    def regions_of(self, features: FrameFeatures) -> Vector:
+        """``(regions, dim)`` vectors of one picture, from the retriever's features of it.
+
+        Raises:
+            EncoderError: there are none, or they are not finite.
+        """
         regions = np.asarray(self._retriever.region_vectors(features), np.float32)
         if regions.ndim != 2 or not len(regions) or not np.isfinite(regions).all():
             raise EncoderError(
                 f"retriever '{self._retriever.name}' gave unusable region vectors of shape "
-                f"{regions.shape} for keyframe {keyframe_id}"
+                f"{regions.shape}"
             )
         return regions
 

@@ -66,6 +66,16 @@ def decision_values(decision: Decision | None) -> dict[str, object]:
     }
 
 
+def set_aside_values(why: Mapping[int, str], shown: int = 10) -> dict[str, object]:
+    """Keyframes whose pictures cannot be read: how many, the newest by number, why the last."""
+    newest = sorted(why)[-shown:]
+    return {
+        "pictures_set_aside": len(why),
+        "set_aside_keyframes": " ".join(map(str, newest)),
+        "set_aside_because": why[newest[-1]],
+    }
+
+
 def diagnostic_array(
     node_name: str, healths: Sequence[Health], stamp: TimeMsg, hardware_id: str = "semflip"
 ) -> DiagnosticArray:

@@ -17,6 +17,7 @@ from semflip_ros.diagnostics import (
     decision_values,
     diagnostic_array,
     latency_values,
+    set_aside_values,
 )
 from semflip_ros.queries import QueryDesk
 from semflip_ros.sensing import Sensing
@@ -99,6 +100,9 @@ class NodeHealth:
             if worker.feature_errors:
                 health.put({"feature_errors": worker.feature_errors})
                 health.note(WARN, "some pictures have no features; see the log")
+            if worker.set_aside:
+                health.put(set_aside_values(worker.set_aside))
+                health.note(WARN, "some pictures cannot be read; questions are answered without")
         if self._last_words:
             health.note(ERROR, self._last_words)
         return health

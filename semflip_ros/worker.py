@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
 from semflip_core.decision import Decision
-from semflip_core.encoders.contract import BACKEND_ERRORS
+from semflip_core.encoders.contract import encoder_errors
+from semflip_core.errors import SemflipError
 from semflip_ros.queries import PendingQuery
 
 logger = logging.getLogger("semflip")
@@ -22,8 +23,12 @@ class Agent(Protocol):
 
     map_id: str
 
+    @property
+    def set_aside(self) -> Mapping[int, str]:
+        """Keyframes whose pictures cannot be read, and why."""
+
     def catch_up(self, limit: int | None = None) -> int:
-        """Compute missing features; how many were made."""
+        """Compute missing features; of how many keyframes, with those newly set aside."""
 
     def read_ahead(self, cancelled: Callable[[], bool] | None = None) -> None:
         """Let the encoder read what every question sees."""
@@ -50,6 +55,11 @@ class QueryWorker:
         settle: takes each finished decision; False where the query was decided meanwhile.
         capacity: questions that may wait beside the one being answered.
         on_crash: told when the thread ends by an error that nothing here may survive.
+
+    Attributes:
+        features_made: keyframes whose features were computed.
+        feature_errors: times that the encoder failed on all it was given.
+        set_aside: keyframes whose pictures alone it cannot read, and why.
     """
 
     def __init__(
@@ -74,6 +84,7 @@ class QueryWorker:
         self._catching_up = False
         self.features_made = 0
         self.feature_errors = 0
+        self.set_aside: Mapping[int, str] = {}
         self._thread = threading.Thread(target=self._run, name="semflip-worker", daemon=True)
 
     def start(self) -> None:
@@ -139,7 +150,8 @@ class QueryWorker:
     def _run(self) -> None:
         try:
             agent = self._load()
-        except BaseException as error:  # carried to the caller of start()
+        except BaseException as error:
+            # Broad: the caller waits for this future, and would for ever after a SystemExit.
             self._loaded.set_exception(error)
             return
         with self._wake:
@@ -175,16 +187,18 @@ class QueryWorker:
         """Features of one keyframe; False when none is missing or it failed."""
         self._new_keyframes = False
         self._busy_since = time.monotonic()
+        before = len(agent.set_aside)
         try:
-            made = agent.catch_up(limit=1)
-        except BACKEND_ERRORS:
+            done = agent.catch_up(limit=1)
+        except SemflipError:
             self.feature_errors += 1
             logger.exception("features of a stored keyframe could not be made")
             return False
-        self.features_made += made
-        if made:
+        self.set_aside = agent.set_aside
+        self.features_made += done - (len(self.set_aside) - before)
+        if done:
             self._new_keyframes = True
-        return made > 0
+        return done > 0
 
     def _read_ahead(self, agent: Agent) -> None:
         """Nobody asks and no features are missing: read the prefix, until somebody does."""
@@ -194,8 +208,9 @@ class QueryWorker:
             return bool(self._queue) or self._new_keyframes or self._stopping
 
         try:
-            agent.read_ahead(wanted_elsewhere)
-        except BACKEND_ERRORS:
+            with encoder_errors("reading ahead"):
+                agent.read_ahead(wanted_elsewhere)
+        except SemflipError:
             self.feature_errors += 1
             logger.exception("the frames that every question sees could not be read")
 
@@ -216,4 +231,5 @@ class QueryWorker:
             cancelled=lambda: pending.claim.taken or self._stopping,
             on_progress=pending.on_progress,
         )
+        self.set_aside = agent.set_aside
         self._settle(pending, decision)

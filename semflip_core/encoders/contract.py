@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -13,22 +14,6 @@ from numpy.typing import NDArray
 
 from semflip_core.errors import EncoderError, SemflipError
 from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
-
-#: What an encoder may raise when it is loaded or reads a picture. A picture stays in the memory, so
-#: a process that ended for its sake would end again at each start.
-BACKEND_ERRORS = (
-    SemflipError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 
 Vector = NDArray[np.float32]
 Fingerprint = Mapping[str, str | int | float | bool | None]
@@ -39,6 +24,23 @@ def fingerprint_digest(fingerprint: Fingerprint) -> str:
     """Short stable hash of a fingerprint, the key under which features are stored."""
     text = json.dumps(dict(fingerprint), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def encoder_errors(what: str) -> Iterator[None]:
+    """What an encoder raises in the block becomes an EncoderError that says what it was about.
+
+    A picture stays in the memory, so a process that ended for its sake would end again at each
+    start. Our own errors pass as they are.
+    """
+    try:
+        yield
+    except SemflipError:
+        raise
+    except Exception as error:
+        # Broad: encoders are anybody's, and the errors of OpenCV, ONNX Runtime and safetensors
+        # have no other base in common.
+        raise EncoderError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from semflip_core.encoders.contract import BACKEND_ERRORS, Encoder, Retriever
-from semflip_core.errors import ConfigError, EncoderError, SemflipError
+from semflip_core.encoders.contract import Encoder, Retriever, encoder_errors
+from semflip_core.errors import ConfigError
 
 #: name -> "module:factory"; the factory takes the encoder's options as keywords.
 ENCODERS: dict[str, str] = {
@@ -28,15 +28,13 @@ def _load(kind: str, table: Mapping[str, str], name: str, options: Mapping[str, 
             f"unknown {kind} '{name}'; known: {', '.join(sorted(table))}, or your own as "
             "'module:Class'"
         )
-    try:
-        return _factory(kind, target)(**options)
-    except SemflipError:
-        raise
-    except BACKEND_ERRORS as error:
-        if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
-            raise ConfigError(f"{kind} '{name}': {error}") from error
-        what = f"{type(error).__name__}: {error}"
-        raise EncoderError(f"{kind} '{name}' cannot be loaded: {what}") from error
+    with encoder_errors(f"{kind} '{name}' cannot be loaded"):
+        try:
+            return _factory(kind, target)(**options)
+        except TypeError as error:
+            if "unexpected keyword argument" in str(error):
+                raise ConfigError(f"{kind} '{name}': {error}") from error
+            raise
 
 
 def _factory(kind: str, target: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semflip_core.encoders import load_encoder
-from semflip_core.errors import AssetError, ConfigError
+from semflip_core.errors import AssetError, ConfigError, EncoderError
 from semflip_core.loading import load_backends, shipped_gate
 
 
@@ -34,10 +34,12 @@ def test_an_unknown_option_is_named() -> None:
         load_encoder("support.slow_colours:SlowColours", colour_space="lab")
 
 
-def test_an_import_error_inside_ones_own_module_is_not_hidden(tmp_path, monkeypatch) -> None:
+def test_an_import_error_inside_ones_own_module_names_what_is_missing(
+    tmp_path, monkeypatch
+) -> None:
     (tmp_path / "my_encoder.py").write_text("import a_library_that_is_missing\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):
+    with pytest.raises(EncoderError, match="No module named 'a_library_that_is_missing'"):
         load_encoder("my_encoder:Encoder")
 
 

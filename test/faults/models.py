@@ -37,8 +37,17 @@ def _encode(stage: Stage, fault: str) -> None:
 def _frame(stage: Stage, fault: str) -> None:
     """A picture whose features cannot be made, and the next one."""
     stage.control.set(frame=fault)
+    _drive_past(stage, stage.robot.picture)
+
+
+def _unreadable(stage: Stage) -> None:
+    """A picture that the encoder can never read, while it reads every other."""
+    _drive_past(stage, lambda: stage.robot.picture("yellow", "yellow", "yellow"))
+
+
+def _drive_past(stage: Stage, picture: Callable[[], Any]) -> None:
     seen = stage.robot.camera_messages()
-    stage.robot.drive(STREAM_X, stage.robot.picture)
+    stage.robot.drive(STREAM_X, picture)
     wait_until(lambda: stage.robot.camera_messages() > seen or not stage.alive(), what="a picture")
 
 
@@ -83,6 +92,9 @@ def encoder_faults() -> Iterator[Fault]:
         yield Fault(
             "encoder", f"features: {name}", partial(_frame, fault=name), _whole, RUNNING, "any"
         )
+    yield Fault(
+        "encoder", "features: one never readable", _unreadable, moments=RUNNING, under="answer"
+    )
     for name in LOAD_FAULTS:
         spoil = partial(_load, fault=name)
         step = partial(_activation_fails, spoil=spoil, mend=_whole)

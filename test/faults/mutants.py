@@ -23,12 +23,14 @@ COPIED = ("semflip_core", "semflip_ros", "semflip_train", "test", "config", "pyp
 AGENT, GATE = "semflip_core/agent.py", "semflip_core/gate.py"
 LOCATE, POSES = "semflip_core/locate.py", "semflip_core/poses.py"
 CONTRACT, CLAIMS = "semflip_core/encoders/contract.py", "semflip_core/claims.py"
+MAKER = "semflip_core/feature_maker.py"
 QUERIES, WORKER = "semflip_ros/queries.py", "semflip_ros/worker.py"
 #: Fast tests of everything that decides.
 TESTS = (
     "test/core/test_agent.py",
     "test/core/test_guards.py",
     "test/core/test_gate.py",
+    "test/core/test_set_aside.py",
     "test/core/test_locate.py",
     "test/core/test_poses.py",
     "test/core/test_pose_buffer.py",
@@ -117,8 +119,13 @@ MUTANTS = (
            "if self._stopping:"),
     Mutant("an id again gets no second goal", QUERIES, "        if known is not None:\n",
            "        if False:\n"),
-    Mutant("exception barrier", AGENT, "        except Exception:\n",
-           "        except ZeroDivisionError:\n"),
+    Mutant("exception barrier", AGENT, "        except Exception as error:\n",
+           "        except ZeroDivisionError as error:\n"),
+    Mutant("a broken encoder forgets nothing", MAKER,
+           "isinstance(made, EncoderError) and self._reads_another(keyframe_id):",
+           "isinstance(made, EncoderError):"),
+    Mutant("what was set aside is not recalled", "semflip_core/recall.py",
+           "frozenset(unread())", "frozenset()"),
     Mutant("a dying worker is told of", WORKER, "            if not ended:\n",
            "            if False:\n"),
     Mutant("empty memory", AGENT, "if len(self.memory) == 0:", "if False:"),

@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("semflip.msg", reason="messages are not built")
 
+from diagnostic_msgs.msg import DiagnosticStatus
+
 from support.colours import write_gate
 from support.faulty_colours import FAULTS
-from support.live import Process, Robot, active_robot
+from support.live import Process, Robot, active_robot, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -53,3 +55,15 @@ def test_each_failure_is_logged_once_with_its_traceback(faulty) -> None:
     robot.ask("Where is the red exception?")
     time.sleep(0.2)
     assert process.text().count("ArithmeticError: the encoder") - before == 1
+
+
+def test_a_picture_that_it_can_never_read_is_told_of_and_answers_go_on(faulty) -> None:
+    process, robot = faulty
+    robot.show("yellow", "yellow", "yellow", x=9.0)
+    wait_until(lambda: robot.value("queries", "pictures_set_aside") == "1", what="diagnostics")
+    assert robot.value("queries", "set_aside_keyframes") == "4"
+    assert "too yellow" in robot.value("queries", "set_aside_because")
+    assert robot.level("queries") == DiagnosticStatus.WARN
+    assert robot.ask("Where is the red thing?").verdict == "answer"
+    assert robot.ask("Where is the yellow thing?").verdict == "refuse"
+    assert process.text().count("keyframe 4 is set aside") == 1

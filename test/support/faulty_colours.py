@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from semflip_core.encoders.contract import JointEmbedding
-from semflip_core.frames import MemoryFrame
-from support.colours import ColourEncoder
+from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
+from support.colours import COLOURS, GRID, ColourEncoder
 
 #: Word -> what it does, for the tests' ids.
 FAULTS = (
@@ -34,6 +34,13 @@ class FaultyColours(ColourEncoder):
     """Sees red as its parent does, and then breaks as the question says."""
 
     name = "faulty_colours"
+
+    def encode_frame(self, rgb: Picture) -> FrameFeatures:
+        """The parent's features; a picture that is yellow all along it can never read."""
+        row = rgb[rgb.shape[0] // 2, :: max(1, rgb.shape[1] // GRID)].astype(int)
+        if (abs(row[:GRID] - COLOURS["yellow"]) < 20).all():
+            raise ArithmeticError("too yellow, on purpose")
+        return super().encode_frame(rgb)
 
     def encode(self, question: str, frames: Sequence[MemoryFrame]) -> JointEmbedding:
         """The parent's embedding, spoilt."""
