@@ -88,22 +88,19 @@ def requirement_name(requirement: str) -> str:
 
 
 BLOCKED_IMPORT = """
-import sys, time, pkgutil, importlib
+import sys
 class Block:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {heavy!r}:
             raise ImportError(name + " is blocked")
 sys.meta_path.insert(0, Block())
-start = time.perf_counter()
-import semflip_core
-took = time.perf_counter() - start
-import semflip_core.agent, semflip_core.gate, semflip_core.decision, semflip_core.memory
+import semflip_core, semflip_core.agent, semflip_core.gate, semflip_core.decision
+import semflip_core.memory
 import semflip_core.ingest, semflip_core.recall, semflip_core.encoders, semflip_core.settings
-print(took)
 """
 
 
-def test_the_core_imports_at_once_and_without_heavy_libraries() -> None:
+def test_the_core_imports_without_heavy_libraries() -> None:
     shown = subprocess.run(
         [sys.executable, "-c", BLOCKED_IMPORT.format(heavy=HEAVY)],
         capture_output=True,
@@ -111,7 +108,6 @@ def test_the_core_imports_at_once_and_without_heavy_libraries() -> None:
         check=False,
     )
     assert shown.returncode == 0, shown.stderr
-    assert float(shown.stdout) < 0.5
 
 
 def test_every_module_of_the_core_imports_without_heavy_libraries(root: Path) -> None:
@@ -173,6 +169,28 @@ def test_nothing_is_unpickled_and_no_error_is_swallowed(root: Path) -> None:
             ):
                 wrong.append(f"{path}:{node.value.lineno}: allow_pickle")
     assert not wrong
+
+
+#: Where everything must be caught, and the function that does it.
+BROAD = [
+    ("semflip_core/agent.py", "ask"),  # a query becomes a Decision
+    ("semflip_core/encoders/contract.py", "encoder_errors"),  # what an encoder raises becomes ours
+    ("semflip_ros/worker.py", "_run"),  # carried to the thread that waits for the agent
+]
+
+
+def test_everything_is_caught_at_three_places_only(root: Path) -> None:
+    found = [
+        (str(path), function.name)
+        for path, tree in sources(root, *ROOMS)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ExceptHandler)
+        and node.type is not None
+        and {"Exception", "BaseException"} & set(re.findall(r"\w+", ast.unparse(node.type)))
+    ]
+    assert found == BROAD
 
 
 def test_versions_agree(root: Path) -> None:
