@@ -177,6 +177,19 @@ class DecisionSettings(Settings):
     )
 
 
+class CheckpointSettings(Settings):
+    """Which checkpoint in transformers' format an encoder reads, and where it runs."""
+
+    model: str = Field(min_length=1, description="Directory of a checkpoint, or its hub id.")
+    revision: str | None = Field(
+        default=None, description="Commit of the hub repository; None: the one in the local cache."
+    )
+    local_files_only: bool = Field(
+        default=True, description="Never ask the hub; the model must be on this machine."
+    )
+    device: str = Field(default="auto", description="'auto', 'cpu', 'cuda', 'cuda:1'...")
+
+
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 

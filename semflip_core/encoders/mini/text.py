@@ -7,8 +7,8 @@ without padding: its vector never depends on what else is asked.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class TextEncoder:
             for name, value in load(checked_bytes(MINILM, purpose)).items()
             if value.dtype.kind == "f"
         }
-        self._cache: OrderedDict[str, Array] = OrderedDict()
+        self._cached = lru_cache(CACHED_TEXTS)(self._vector)
 
     def vectors(self, texts: Iterable[str]) -> Array:
         """``(texts, 384)`` unit vectors."""
@@ -76,17 +76,6 @@ class TextEncoder:
             result[rows] = self._encode(np.stack([tokens[i] for i in rows]))
             start += len(rows)
         return result
-
-    def _cached(self, text: str) -> Array:
-        found = self._cache.get(text)
-        if found is None:
-            found = self._vector(text)
-            self._cache[text] = found
-            if len(self._cache) > CACHED_TEXTS:
-                self._cache.popitem(last=False)
-        else:
-            self._cache.move_to_end(text)
-        return found
 
     def _vector(self, text: str) -> Array:
         row: Array = self._encode(np.asarray(self._tokenizer.encode(text).ids)[None])[0]

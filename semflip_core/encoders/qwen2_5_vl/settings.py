@@ -6,30 +6,23 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from semflip_core.settings import Settings
+from semflip_core.settings import CheckpointSettings
 
 Dtype = Literal["auto", "bfloat16", "float16", "float32"]
 Attention = Literal["sdpa", "eager", "flash_attention_2"]
 DEFAULT_MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 
 
-class QwenSettings(Settings):
+class QwenSettings(CheckpointSettings):
     """What can be chosen; all but ``model``, ``revision``, ``device`` and bounds that only refuse
     are in the fingerprint (of the model its content is, not its name)."""
 
     model: str = Field(
         default=DEFAULT_MODEL, min_length=1, description="Directory of a checkpoint, or its hub id."
     )
-    revision: str | None = Field(
-        default=None, description="Commit of the hub repository; None: the one in the local cache."
-    )
-    local_files_only: bool = Field(
-        default=True, description="Never ask the hub; the model must be on this machine."
-    )
     dtype: Dtype = Field(
         default="auto", description="auto: bfloat16, and float16 for AWQ, whose kernels need it."
     )
-    device: str = Field(default="auto", description="'auto', 'cpu', 'cuda', 'cuda:1'...")
     attention: Attention = Field(default="sdpa", description="Attention implementation.")
     min_pixels: int = Field(
         default=3136, ge=784, description="Smaller pictures are scaled up; pixels."

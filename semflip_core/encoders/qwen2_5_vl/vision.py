@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from semflip_core.encoders.readable import check_picture
 from semflip_core.errors import EncoderError
 from semflip_core.frames import FrameFeatures, Picture
 
 if TYPE_CHECKING:
     import torch
 
-#: Smallest side in pixels and longest shape that a picture may have; Qwen's own resizing fails on
-#: one-pixel and 1 x 4000 pictures.
-MIN_SIDE = 16
-MAX_ASPECT = 50
+#: Largest ratio of a picture's sides; Qwen's own resizing fails on 1 x 4000 pictures.
+MAX_ASPECT = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class VisionTower:
         """
         import torch
 
-        check_picture(rgb)
+        check_picture(rgb, MAX_ASPECT)
         inputs = self._processor(
             images=[rgb], return_tensors="pt", input_data_format="channels_last"
         )
@@ -121,20 +120,6 @@ class VisionTower:
                 "grid": grid.astype(np.int32),
                 "picture": np.frombuffer(_identity(rgb), np.uint8),
             }
-        )
-
-
-def check_picture(rgb: Picture) -> None:
-    """Raises EncoderError where a picture is not colour, too small or too long for its width."""
-    if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8:
-        raise EncoderError(
-            f"a picture must be (height, width, 3) uint8 RGB, not {rgb.dtype} {rgb.shape}"
-        )
-    short, long = sorted(rgb.shape[:2])
-    if short < MIN_SIDE or long > MAX_ASPECT * short:
-        raise EncoderError(
-            f"a picture of {rgb.shape[1]} x {rgb.shape[0]} pixels is too small or too long; "
-            f"sides of {MIN_SIDE} pixels and a shape up to {MAX_ASPECT} : 1 can be read"
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.colours import RULE as COLOUR_RULE
 from semflip_core.encoders.mini.phrases import PARSER, Phrase, PhraseParser
 from semflip_core.encoders.mini.regions import LAYOUT
+from semflip_core.encoders.readable import check_picture
 from semflip_core.encoders.siglip2 import regions
 from semflip_core.encoders.siglip2.reference import (
     TEMPLATES,
@@ -63,7 +64,7 @@ class SiglipEncoder:
         self._cells = regions.cells_for(
             self._towers.dimension, self._towers.patches, chosen.feature_bytes
         )
-        self._cache: OrderedDict[str, Array] = OrderedDict()
+        self._text = lru_cache(CACHED_TEXTS)(self._vector)
         made_with: dict[str, Any] = {
             **self._towers.fingerprint(),
             "regions": f"{LAYOUT}/{self._cells}/{regions.RULE}",
@@ -113,10 +114,10 @@ class SiglipEncoder:
         Raises:
             EncoderError: not colour, too small, or a strip.
         """
-        picture = regions.checked(rgb)
-        vectors = self._reference.centred_regions(self._plain_regions(picture))
+        check_picture(rgb, regions.MAX_ASPECT)
+        vectors = self._reference.centred_regions(self._plain_regions(rgb))
         packed, scale = pack(vectors)
-        colours = regions.region_colours(picture, self._cells)
+        colours = regions.region_colours(rgb, self._cells)
         return FrameFeatures(
             {
                 "regions": packed,
@@ -125,7 +126,7 @@ class SiglipEncoder:
                 "distractors": self._space.best_distractors(unpack(packed, scale)).astype(
                     np.float16
                 ),
-                "size": np.array(picture.shape[:2], np.uint16),
+                "size": np.array(rgb.shape[:2], np.uint16),
             }
         )
 
@@ -157,7 +158,7 @@ class SiglipEncoder:
     def close(self) -> None:
         """Release the model."""
         self._towers.close()
-        self._cache.clear()
+        self._text.cache_clear()
 
     def _plain_regions(self, rgb: Picture) -> Array:
         return regions.region_vectors(self._towers, rgb, self._cells)
@@ -167,17 +168,10 @@ class SiglipEncoder:
         rows = [self._text(text) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self._towers.dimension), np.float32)
 
-    def _text(self, text: str) -> Array:
-        found = self._cache.get(text)
-        if found is None:
-            mean = self._towers.texts([t.replace("{}", text) for t in TEMPLATES]).mean(axis=0)
-            found = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
-            self._cache[text] = found
-            if len(self._cache) > CACHED_TEXTS:
-                self._cache.popitem(last=False)
-        else:
-            self._cache.move_to_end(text)
-        return found
+    def _vector(self, text: str) -> Array:
+        mean = self._towers.texts([t.replace("{}", text) for t in TEMPLATES]).mean(axis=0)
+        row: Array = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
+        return row
 
     def _centred(self, texts: Sequence[str]) -> Array:
         return self._reference.centred_texts(self._plain_texts(texts))

@@ -15,7 +15,6 @@ Array = NDArray[np.float32]
 Box = tuple[float, float, float, float]
 
 RULE = "warped whole, two square crops, windows of pooled patches-1"
-SMALLEST_SIDE = 16
 MAX_CELLS, MIN_CELLS = 12, 2
 COLOUR_TERMS = 11
 #: Largest ratio of the sides; a strip is no view of a room.
@@ -36,25 +35,6 @@ def cells_for(dimension: int, patches: int, limit: int) -> int:
         f"vectors of {dimension} numbers do not fit feature_bytes {limit} on a grid of "
         f"{patches}x{patches} patches"
     )
-
-
-def checked(rgb: Picture) -> Picture:
-    """The picture, where it is one.
-
-    Raises:
-        EncoderError: not colour of 8 bits, too small, or a strip.
-    """
-    if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8:
-        raise EncoderError(
-            f"picture has shape {rgb.shape} and type {rgb.dtype}; expected (height, width, 3) uint8"
-        )
-    short, long = sorted(rgb.shape[:2])
-    if short < SMALLEST_SIDE or long > MAX_ASPECT * short:
-        raise EncoderError(
-            f"picture of {rgb.shape[1]}x{rgb.shape[0]} pixels: sides must be at least "
-            f"{SMALLEST_SIDE} and one at most {MAX_ASPECT:g} times the other"
-        )
-    return rgb
 
 
 def crops(height: int, width: int) -> tuple[Box, Box]:
