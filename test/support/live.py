@@ -272,10 +272,20 @@ class Robot:
         return self.decision(chosen, timeout_s)
 
     def decision(self, query_id: str, timeout_s: float = PATIENCE_S) -> Decision:
-        """Wait for the decision of an id."""
-        return wait_until(
+        """Wait for the decision of an id and for the goal or refusal that goes with it."""
+        decision = wait_until(
             lambda: self.of("decision", query_id), timeout_s, f"a decision of {query_id}"
         )[0]
+        wait_until(lambda: self._with(decision), timeout_s, f"the goal or refusal of {query_id}")
+        return decision
+
+    def _with(self, decision: Decision) -> list[Any]:
+        """Goals or refusals that say what a decision says; topics keep no order among them."""
+        if decision.verdict == "refuse":
+            return self.of("refusal", decision.query_id)
+        if not decision.has_goal:
+            return [decision]
+        return [g for g in self.of("goal_pose") if g.header.stamp == decision.header.stamp]
 
     def call(self, kind: Any, name: str, request: Any, timeout_s: float = PATIENCE_S) -> Any:
         """Call a service of the node and wait for the response."""
