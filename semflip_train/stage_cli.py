@@ -10,6 +10,11 @@ import typer
 from semflip_train.run_directory import ExperimentSettings, RunDirectory, read_experiment
 
 RunFolder = Annotated[Path, typer.Argument(help="Run directory.")]
+Experiment = Annotated[Path, typer.Argument(help="Experiment YAML.")]
+NewRun = Annotated[Path, typer.Option(help="Run directory to make or go on with.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder for memories and caches shared between runs.")
+]
 EngineName = Annotated[str, typer.Option(help="local, or ray for a cluster.")]
 Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
 Gpus = Annotated[float, typer.Option(help="GPUs of one unit of work; a fraction shares one.")]
@@ -26,13 +31,11 @@ def _engine(name: str, address: str | None, gpus: float, workers: int | None) ->
 
 def synth(
     dataset: Annotated[Path, typer.Argument(help="Dataset folder.")],
-    out: Annotated[Path, typer.Option(help="Run directory to make or go on with.")],
+    out: NewRun,
     config: Annotated[
         Path | None, typer.Option(help="Experiment YAML; --out and DATASET override it.")
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for memories and caches shared between runs.")
-    ] = None,
+    cache: Cache = None,
     engine: EngineName = "local",
     address: Address = None,
     gpus: Gpus = 0.0,
@@ -98,7 +101,7 @@ def evaluate(
     run: Annotated[
         Path | None, typer.Option(help="Run whose training rows the baselines are fitted on.")
     ] = None,
-    cache: Annotated[Path | None, typer.Option(help="Folder for memories and caches.")] = None,
+    cache: Cache = None,
 ) -> None:
     """Ask every question of a split with the robot's agent, and judge the decisions."""
     from semflip_train.evaluate import evaluate_stage
@@ -134,11 +137,9 @@ def report(run: RunFolder) -> None:
 
 
 def run_all(
-    config: Annotated[Path, typer.Argument(help="Experiment YAML.")],
-    out: Annotated[Path, typer.Option(help="Run directory to make or go on with.")],
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for memories and caches shared between runs.")
-    ] = None,
+    config: Experiment,
+    out: NewRun,
+    cache: Cache = None,
     engine: EngineName = "local",
     address: Address = None,
     gpus: Gpus = 0.0,
@@ -160,7 +161,7 @@ def run_all(
 
 
 def ablate(
-    config: Annotated[Path, typer.Argument(help="Experiment YAML.")],
+    config: Experiment,
     out: Annotated[Path, typer.Option(help="Folder for the table and the variants' runs.")],
     axes: Annotated[
         list[str] | None,

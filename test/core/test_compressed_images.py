@@ -11,19 +11,7 @@ from hypothesis import strategies as st
 from semflip_core.errors import ImageError
 from semflip_core.images import decode_compressed, store_compressed, store_raw
 from semflip_core.settings import KeyframeSettings
-from support.pictures import room_picture, smooth_picture
-
-SIZES = st.tuples(st.integers(16, 61), st.integers(16, 41))
-PADDING = st.integers(0, 9)
-SEEDS = st.integers(0, 2**32 - 1)
-KEEP = KeyframeSettings()
-
-
-def reason_of(call, *arguments) -> str:
-    with pytest.raises(ImageError) as caught:
-        call(*arguments)
-    assert str(caught.value), "an error without words helps nobody"
-    return caught.value.reason
+from support.pictures import KEEP, SEEDS, SIZES, reason_of, room_picture, smooth_picture
 
 
 def encoded(ending: str, rgb: np.ndarray, *options: int) -> bytes:

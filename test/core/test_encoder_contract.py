@@ -1,12 +1,13 @@
 """Every encoder and retriever that has a name keeps the contract; each runs on its real parts.
 
-An encoder that cannot be loaded without a checkpoint of the user's names its options in
-``OPTIONS`` (a fixture that makes a tiny checkpoint in the real format), or it is skipped.
+One that cannot be loaded without a checkpoint of the user's is given a tiny one in the real format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def siglip_options() -> dict[str, object]:
     return {"model": str(tiny_siglip.tiny_checkpoint("siglip"))}
 
 
-#: Options to load an encoder with, by name; tests of other encoders may add theirs.
+#: Options to load each with, by name; one that is missing here fails.
 OPTIONS: dict[str, Callable[[], dict[str, object]]] = {
     "mini": dict,
     "qwen2_5_vl": qwen_options,
@@ -72,24 +73,22 @@ def frame(encoder: Encoder | Retriever, number: int, picture: Picture) -> Memory
     return MemoryFrame(record, encoder.encode_frame(picture), lambda: picture)
 
 
+BackendT = TypeVar("BackendT", Encoder, Retriever)
+
+
+def opened(name: str, load: Callable[..., BackendT]) -> Iterator[BackendT]:
+    with closing(load(name, **OPTIONS[name]())) as backend:
+        yield backend
+
+
 @pytest.fixture(scope="module", params=sorted(ENCODERS))
 def encoder(request: pytest.FixtureRequest) -> Iterator[Encoder]:
-    name = request.param
-    if name not in OPTIONS:
-        pytest.skip(f"'{name}' needs a checkpoint; its own tests run this contract on a tiny one")
-    loaded = load_encoder(name, **OPTIONS[name]())
-    yield loaded
-    loaded.close()
+    yield from opened(request.param, load_encoder)
 
 
 @pytest.fixture(scope="module", params=sorted(RETRIEVERS))
 def retriever(request: pytest.FixtureRequest) -> Iterator[Retriever]:
-    name = request.param
-    if name not in OPTIONS:
-        pytest.skip(f"'{name}' needs a checkpoint; its own tests run this contract on a tiny one")
-    loaded = load_retriever(name, **OPTIONS[name]())
-    yield loaded
-    loaded.close()
+    yield from opened(request.param, load_retriever)
 
 
 @pytest.fixture(scope="module")

@@ -11,24 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semflip_core.errors import ImageError
 from semflip_core.image_encodings import LAYOUTS
 from semflip_core.images import decode_compressed, decode_raw, store_raw
-from semflip_core.settings import KeyframeSettings
-from support.pictures import PACKED, YUV422, raw_bytes, room_picture, smooth_picture
-
-SIZES = st.tuples(st.integers(16, 61), st.integers(16, 41))
-PADDING = st.integers(0, 9)
-SEEDS = st.integers(0, 2**32 - 1)
-KEEP = KeyframeSettings()
-
-
-def reason_of(call, *arguments) -> str:
-    with pytest.raises(ImageError) as caught:
-        call(*arguments)
-    assert str(caught.value), "an error without words helps nobody"
-    return caught.value.reason
-
+from support.pictures import (
+    KEEP,
+    PACKED,
+    PADDING,
+    SEEDS,
+    SIZES,
+    YUV422,
+    raw_bytes,
+    reason_of,
+    room_picture,
+    smooth_picture,
+)
 
 # Round trips: an independent writer makes the message, our reader gives the picture back.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -177,28 +178,26 @@ def test_capacity_in_bytes_is_kept():
 
 
 def test_reading_and_writing_at_once_loses_nothing(memory):
-    errors: list[BaseException] = []
     stop = threading.Event()
 
     def read() -> None:
-        try:
-            while not stop.is_set():
-                for record in memory.records()[-20:]:
-                    assert memory.encoded_picture(record.id)
-                    memory.features(record.id, "a")
-        except BaseException as error:
-            errors.append(error)
+        while not stop.is_set():
+            for record in memory.records()[-20:]:
+                assert memory.encoded_picture(record.id)
+                memory.features(record.id, "a")
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    for k in range(150):
-        keyframe = memory.add(small_picture(k), stamp_ns=(k + 1) * SECOND, pose=None, map_id="m")
-        memory.put_features(keyframe, "a", numbers(k))
-        if k % 20 == 0:
-            memory.flush()
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert errors == []
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        try:
+            for k in range(150):
+                keyframe = memory.add(
+                    small_picture(k), stamp_ns=(k + 1) * SECOND, pose=None, map_id="m"
+                )
+                memory.put_features(keyframe, "a", numbers(k))
+                if k % 20 == 0:
+                    memory.flush()
+        finally:
+            stop.set()
+        for reader in readers:
+            reader.result()
     assert len(memory) == 150 and memory.missing_features("a") == []

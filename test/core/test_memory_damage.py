@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
-import time
 
 import pytest
 
@@ -13,21 +12,7 @@ from semflip_core.errors import MemoryFileError
 from semflip_core.memory import VideoMemory
 from semflip_core.settings import MemorySettings
 from support.driving import SECOND, small_picture
-from support.memories import fill, numbers
-
-QUICK = MemorySettings(commit_interval_s=0.05)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "memory.sqlite"
-
-
-def wait_for(condition, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
+from support.memories import QUICK, fill, numbers, wait_for
 
 
 def damaged(path, how: str) -> bytes:

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -15,22 +14,7 @@ from semflip_core.errors import MemoryFileError
 from semflip_core.memory import VideoMemory
 from semflip_core.settings import MemorySettings
 from support.driving import small_picture
-from support.memories import MOUNT, awkward_pose, fill, numbers
-
-QUICK = MemorySettings(commit_interval_s=0.05)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "memory.sqlite"
-
-
-def wait_for(condition, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
-
+from support.memories import MOUNT, QUICK, awkward_pose, fill, numbers, wait_for
 
 # Restarts.
 

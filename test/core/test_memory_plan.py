@@ -15,7 +15,7 @@ from semflip_core.memory_plan import (
     picture_tokens,
     plan,
 )
-from support.tiny_qwen import tiny_checkpoint
+from support.tiny_qwen import tiny_checkpoint, tiny_qwen
 
 #: Parameters as the hub's model pages give them (safetensors metadata).
 PUBLISHED = {
@@ -66,11 +66,10 @@ def test_a_640x480_keyframe_is_what_the_design_says(seven: Shape) -> None:
 
 def test_the_plan_is_what_the_encoder_really_takes() -> None:
     """The kept states of a tiny checkpoint, against the plan made from its config.json."""
-    from semflip_core.encoders import load_encoder
     from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
     from support.plain_qwen import seen
 
-    encoder = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
+    encoder = tiny_qwen()
     assert isinstance(encoder, QwenEncoder)
     shape = model_shape(tiny_checkpoint(), "float32")
     weights = sum(p.nbytes for p in encoder._model.parameters())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from semflip_core.agent import RefusalAgent
 from semflip_core.decision import Reason
-from semflip_core.encoders import PreparingEncoder, load_encoder, load_retriever
+from semflip_core.encoders import PreparingEncoder, load_retriever
 from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 from semflip_core.feature_cache import FeatureCache
 from semflip_core.frames import FrameFeatures
@@ -18,7 +19,7 @@ from semflip_core.poses import Pose, quaternion_from_yaw
 from semflip_core.settings import DecisionSettings, RecallSettings
 from support.colours import room_picture
 from support.gates import linear_gate
-from support.tiny_qwen import tiny_checkpoint
+from support.tiny_qwen import tiny_qwen
 
 COLOURS = ("red", "green", "blue", "yellow")
 RECALL = RecallSettings(prefix_frames=3, recalled_frames=2)
@@ -26,10 +27,8 @@ RECALL = RecallSettings(prefix_frames=3, recalled_frames=2)
 
 @pytest.fixture
 def encoder() -> Iterator[QwenEncoder]:
-    made = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
-    assert isinstance(made, QwenEncoder)
-    yield made
-    made.close()
+    with closing(tiny_qwen()) as made:
+        yield made
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def test_after_an_eviction_the_prefix_is_read_again_in_the_background(
     passes = Passes(encoder)
     grown = agent.embed("Where is the red thing?").joint
     assert passes.decoder <= 2 + 1
-    fresh = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
+    fresh = tiny_qwen()
     assert isinstance(fresh, QwenEncoder)
     anew = agent_of(memory, fresh).embed("Where is the red thing?").joint
     np.testing.assert_array_equal(grown.vector, anew.vector)
@@ -140,7 +139,7 @@ def test_a_memory_that_shrinks_and_grows_gives_what_a_fresh_robot_sees(
         drive(memory, number)
         memory.remove([memory.records()[number % 3].id])
         agent.read_ahead()
-    fresh = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
+    fresh = tiny_qwen()
     assert isinstance(fresh, QwenEncoder)
     ours = agent.embed("Where is the green thing?").joint
     theirs = agent_of(memory, fresh).embed("Where is the green thing?").joint
@@ -182,9 +181,7 @@ def test_out_of_memory_twice_is_a_refusal_and_the_next_question_works(
 
 
 def test_a_question_of_too_many_tokens_is_no_fault_of_the_robot(memory: VideoMemory) -> None:
-    encoder = load_encoder(
-        "qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32", max_question_tokens=40
-    )
+    encoder = tiny_qwen(max_question_tokens=40)
     assert isinstance(encoder, QwenEncoder)
     decision = agent_of(memory, encoder).ask("Where is " + "the red thing and " * 20 + "it?")
     assert decision.reason is Reason.INVALID_QUESTION and "at most 40" in decision.sentence

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import torch
 
-from semflip_core.encoders import AnsweringEncoder, load_encoder
+from semflip_core.encoders import AnsweringEncoder
 from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 from semflip_core.frames import MemoryFrame
 from support.plain_qwen import PlainQwen, seen
-from support.tiny_qwen import tiny_checkpoint
+from support.tiny_qwen import tiny_checkpoint, tiny_qwen
 
 QUESTIONS = ("Where is the sofa?", "Which chair?", "Is there a piano in the kitchen?")
 
 
 @pytest.fixture(scope="module")
 def encoder() -> Iterator[QwenEncoder]:
-    made = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
-    assert isinstance(made, QwenEncoder)
-    yield made
-    made.close()
+    with closing(tiny_qwen()) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

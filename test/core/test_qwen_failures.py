@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from semflip_core.encoders import load_encoder
 from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 from semflip_core.errors import EncoderError
 from semflip_core.frames import MemoryFrame
 from support.plain_qwen import seen
-from support.tiny_qwen import tiny_checkpoint
+from support.tiny_qwen import tiny_qwen
 
 QUESTION = "Where is the red fire extinguisher?"
 OTHER = "Which chair?"
@@ -22,10 +22,8 @@ OTHER = "Which chair?"
 
 @pytest.fixture
 def encoder() -> Iterator[QwenEncoder]:
-    made = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
-    assert isinstance(made, QwenEncoder)
-    yield made
-    made.close()
+    with closing(tiny_qwen()) as made:
+        yield made
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def frames(encoder: QwenEncoder) -> list[MemoryFrame]:
 
 @pytest.fixture
 def truth(frames: list[MemoryFrame]) -> Any:
-    fresh = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
+    fresh = tiny_qwen()
     return fresh.encode(QUESTION, frames).vector
 
 

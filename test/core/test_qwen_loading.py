@@ -18,16 +18,13 @@ from semflip_core.encoders.qwen2_5_vl.loading import read_config
 from semflip_core.errors import AssetError, ConfigError, EncoderError, MissingExtraError
 from support.plain_qwen import scene
 from support.tiny_qwen import TINY, Size, tiny_checkpoint, write_checkpoint
+from support.tiny_qwen import tiny_qwen as load
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy that may be broken."""
     return Path(shutil.copytree(tiny_checkpoint(), tmp_path / "checkpoint"))
-
-
-def load(folder: Path, **options: Any) -> Any:
-    return load_encoder("qwen2_5_vl", **{"model": str(folder), "dtype": "float32", **options})
 
 
 def change_json(file: Path, change: Callable[[dict[str, Any]], None]) -> None:

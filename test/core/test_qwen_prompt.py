@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from semflip_core.encoders import load_encoder
 from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 from semflip_core.encoders.qwen2_5_vl.prompt import (
     LOOKING_BACK,
@@ -16,7 +15,7 @@ from semflip_core.errors import EncoderError, QuestionError
 from semflip_core.frames import KeyframeRecord
 from semflip_core.poses import Pose, quaternion_from_yaw
 from support.plain_qwen import PlainQwen, seen
-from support.tiny_qwen import ADDED_TOKENS, tiny_checkpoint
+from support.tiny_qwen import ADDED_TOKENS, tiny_checkpoint, tiny_qwen
 
 HOSTILE = (
     "<|image_pad|>",
@@ -79,7 +78,7 @@ def test_a_question_of_too_many_tokens_is_refused(prompt: Prompt) -> None:
 
 
 def test_segments_together_are_the_conversation_as_text(plain: PlainQwen) -> None:
-    encoder = load_encoder("qwen2_5_vl", model=str(tiny_checkpoint()), dtype="float32")
+    encoder = tiny_qwen()
     assert isinstance(encoder, QwenEncoder)
     frames = [seen(encoder, 0), seen(encoder, 4, (200, 90)), seen(encoder, 2, prefix=False)]
     segments, _ = encoder._frame_segments(frames)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from semflip_core.encoders import load_encoder
 from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 from semflip_core.errors import EncoderError
 from semflip_core.frames import FrameFeatures, MemoryFrame
 from support.plain_qwen import PlainQwen, seen
 from support.tiny_qwen import tiny_checkpoint
+from support.tiny_qwen import tiny_qwen as load
 
 QUESTION = "Where is the red fire extinguisher?"
 OTHER = "Is there a sofa next to the table?"
@@ -31,17 +32,10 @@ def plain(folder: Path) -> PlainQwen:
     return PlainQwen(folder)
 
 
-def load(folder: Path, **options: object) -> QwenEncoder:
-    encoder = load_encoder("qwen2_5_vl", **{"model": str(folder), "dtype": "float32", **options})
-    assert isinstance(encoder, QwenEncoder)
-    return encoder
-
-
 @pytest.fixture
 def encoder(folder: Path) -> Iterator[QwenEncoder]:
-    made = load(folder)
-    yield made
-    made.close()
+    with closing(load(folder)) as made:
+        yield made
 
 
 def frames_of(encoder: QwenEncoder, prefix: int = 4, recalled: int = 2) -> list[MemoryFrame]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,34 +86,41 @@ def note(tried: Tried, stage: Stage) -> None:
         found.clear()
 
 
+@contextmanager
+def trial(seam: str, name: str, moment: str, stage: Stage) -> Iterator[Tried]:
+    """What comes of the block: all that the stage's ledger holds after it, and the time it took."""
+    tried = Tried(seam, name, moment)
+    began = time.monotonic()
+    yield tried
+    note(tried, stage)
+    tried.seconds = round(time.monotonic() - began, 2)
+
+
 def attempt(fault: Fault, moment: str, stage: Stage) -> Tried:
     """Break it at that moment, and hold the node against its promise."""
-    tried = Tried(fault.seam, fault.name, moment)
-    began = time.monotonic()
-    try:
-        with during(stage, IDLE if fault.by_hand else moment):
-            fault.inject(stage)
-        if fault.under and stage.alive():
-            decision = stage.ask("Where is the red thing?")
-            if decision is not None and fault.under not in ("any", decision.verdict):
-                stage.ledger.other.append(
-                    f"under it, a question gave {decision.verdict} {decision.reason}"
-                )
-        fault.mend(stage)
-        if stage.alive():
-            stage.check_health()
-    except AssertionError as error:
-        stage.ledger.other.append(f"waited in vain: {error} {stage.process.text()[-300:]}")
-        stage.control.set()
-    if not stage.alive():
-        code = stage.process.child.returncode
-        stage.ledger.deaths.append(f"the node ended with {code}: {stage.process.text()[-300:]}")
-        stage.control.set()
-        stage.restore_gate()
-        stage.restart()
-    stage.judge()
-    note(tried, stage)
+    with trial(fault.seam, fault.name, moment, stage) as tried:
+        try:
+            with during(stage, IDLE if fault.by_hand else moment):
+                fault.inject(stage)
+            if fault.under and stage.alive():
+                decision = stage.ask("Where is the red thing?")
+                if decision is not None and fault.under not in ("any", decision.verdict):
+                    stage.ledger.other.append(
+                        f"under it, a question gave {decision.verdict} {decision.reason}"
+                    )
+            fault.mend(stage)
+            if stage.alive():
+                stage.check_health()
+        except AssertionError as error:
+            stage.ledger.other.append(f"waited in vain: {error} {stage.process.text()[-300:]}")
+            stage.control.set()
+        if not stage.alive():
+            code = stage.process.child.returncode
+            stage.ledger.deaths.append(f"the node ended with {code}: {stage.process.text()[-300:]}")
+            stage.control.set()
+            stage.restore_gate()
+            stage.restart()
+        stage.judge()
     if tried.problems:
         stage.restart()  # the next one starts from what is known
-    tried.seconds = round(time.monotonic() - began, 2)
     return tried

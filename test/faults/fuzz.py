@@ -322,7 +322,7 @@ def work(target: str, seconds: float, first_seed: int, found: Path) -> dict[str,
 
             try:
                 try_one()
-            except BaseException as error:
+            except Exception as error:  # whatever a parser raised is what fuzzing is for
                 found.write_bytes(last)
                 text = "".join(traceback.format_exception(error)[-6:])
                 return _report(target, first_seed, round_, examples, seconds, text)

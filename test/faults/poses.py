@@ -7,25 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
-from nav_msgs.msg import Odometry
-
 from faults.camera import BROKEN_X, broken_bytes
 from faults.fault import Fault, see_again
 from faults.stage import NEVER, Stage
-from semflip_ros.messages import to_time
+from support.odometry import odometry
 
 Change = Callable[[Any], None]
 NAN, INF = math.nan, math.inf
-
-
-def odometry(x: float, stamp_ns: int) -> Any:
-    """Sound odometry."""
-    message = Odometry(child_frame_id="base_link")
-    message.header.frame_id = "map"
-    message.header.stamp = to_time(stamp_ns)
-    message.pose.pose.position.x = x
-    message.pose.pose.orientation.w = 1.0
-    return message
 
 
 def _position(**values: float) -> Change:

@@ -18,6 +18,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
 from semflip_ros.messages import to_time
+from support.odometry import odometry
 
 WIDTH, HEIGHT = 1920, 1080
 #: Metres a frame; odometry comes twice a frame, half a frame apart from the picture's stamp.
@@ -33,16 +34,6 @@ def picture(red: bool) -> Image:
     message = Image(width=WIDTH, height=HEIGHT, encoding="rgb8", step=WIDTH * 3)
     message.header.frame_id = "camera"
     message.data = array.array("B", rgb.tobytes())
-    return message
-
-
-def odometry(stamp_ns: int, x: float) -> Odometry:
-    """The base at ``x``."""
-    message = Odometry(child_frame_id="base_link")
-    message.header.frame_id = "map"
-    message.header.stamp = to_time(stamp_ns)
-    message.pose.pose.position.x = x
-    message.pose.pose.orientation.w = 1.0
     return message
 
 
@@ -64,9 +55,9 @@ def main(namespace: str, frames: int, hz: float) -> None:
         stamp_ns, x = time.time_ns(), index * STEP_M
         message = red if index < 20 else grey
         message.header.stamp = to_time(stamp_ns)
-        poses.publish(odometry(stamp_ns - 5_000_000, x))
+        poses.publish(odometry(x, stamp_ns - 5_000_000))
         images.publish(message)
-        poses.publish(odometry(stamp_ns + 5_000_000, x))
+        poses.publish(odometry(x, stamp_ns + 5_000_000))
         if x - last >= APART_M:
             kept, last = kept + 1, x
     took = time.monotonic() - began

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import numpy as np
 
 from semflip_core.frames import CameraMount, FrameFeatures
 from semflip_core.memory import VideoMemory
 from semflip_core.poses import Pose, quaternion_from_yaw
+from semflip_core.settings import MemorySettings
 from support.driving import SECOND, small_picture
 
+QUICK = MemorySettings(commit_interval_s=0.05)
 MOUNT = CameraMount((0.1, -0.02, 0.413), (-0.5, 0.5, -0.5, 0.5), "camera_optical")
 
 
@@ -39,3 +44,11 @@ def numbers(seed: int, nbytes: int = 400) -> FrameFeatures:
     return FrameFeatures(
         {"v": np.random.default_rng(seed).normal(size=nbytes // 4).astype(np.float32)}
     )
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Until the memory's own thread has done it; fails where it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)

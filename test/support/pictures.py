@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from semflip_core.errors import ImageError
+from semflip_core.settings import KeyframeSettings
+
+#: What examples are drawn from: width and height, bytes after a row, seeds.
+SIZES = st.tuples(st.integers(16, 61), st.integers(16, 41))
+PADDING = st.integers(0, 9)
+SEEDS = st.integers(0, 2**32 - 1)
+KEEP = KeyframeSettings()
 
 #: encoding -> (channel order, bytes a sample)
 PACKED = {
@@ -18,6 +32,14 @@ PACKED = {
     },
 }
 YUV422 = ("yuv422", "uyvy", "yuv422_yuy2", "yuyv")
+
+
+def reason_of(call: Callable[..., Any], *arguments: Any) -> str:
+    """Why a picture is refused."""
+    with pytest.raises(ImageError) as caught:
+        call(*arguments)
+    assert str(caught.value), "an error without words helps nobody"
+    return caught.value.reason
 
 
 def room_picture(width: int, height: int, seed: int) -> np.ndarray:

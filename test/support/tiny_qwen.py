@@ -9,7 +9,10 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 
 #: Added tokens of Qwen2.5-VL in their order; the first fourteen are special, the rest are not.
 ADDED_TOKENS = (
@@ -97,6 +100,14 @@ def tiny_checkpoint() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="semflip_tiny_qwen_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return write_checkpoint(folder)
+
+
+def tiny_qwen(folder: Path | None = None, **options: Any) -> QwenEncoder:
+    """The production encoder in float32 on a checkpoint, the tiny one where none is given."""
+    from semflip_core.encoders import load_encoder
+
+    given = {"model": str(folder or tiny_checkpoint()), "dtype": "float32", **options}
+    return cast("QwenEncoder", load_encoder("qwen2_5_vl", **given))
 
 
 def write_checkpoint(folder: Path, size: Size = TINY, seed: int = 0) -> Path:
