@@ -19,7 +19,7 @@ from semflip_train.simulation.catalogue import CatalogueModel, FurnitureCatalogu
 from semflip_train.simulation.labels import DriveLabels, FrameCover
 from semflip_train.simulation.questions import QuestionWriter
 from semflip_train.simulation.referents import Seen
-from semflip_train.simulation.sequence import HOMES, SequenceRun
+from semflip_train.simulation.sequence import CORRIDORS, HOMES, SequenceRun
 from semflip_train.simulation.settings import SimulationSettings
 from semflip_train.simulation.write import stamp_of, write_bag
 
@@ -57,9 +57,14 @@ def planned(settings: SimulationSettings) -> tuple[PlannedSequence, ...]:
         for index in range(count):
             number = len(result)
             seed = settings.seed * SEED_STEP + number
-            rooms = HOMES[(settings.seed + number) % len(HOMES)]
+            homes = CORRIDORS if _has_corridor(seed, settings.corridors) else HOMES
+            rooms = homes[(settings.seed + number) % len(homes)]
             result.append(PlannedSequence(f"{stem}_{index}", split, kind, seed, rooms))
     return tuple(result)
+
+
+def _has_corridor(seed: int, share: float) -> bool:
+    return bool(np.random.default_rng([seed, 14]).random() < share)
 
 
 def run_of(

@@ -12,9 +12,6 @@ from semflip_core.errors import ConfigError
 if TYPE_CHECKING:
     from semflip_train.simulation.settings import SimulationSettings
 
-if TYPE_CHECKING:
-    from semflip_train.simulation.settings import SimulationSettings
-
 #: Without --split, of so many sequences one in six (at least one) is for calibration and a third
 #: for test, as in 3 + 1 + 2.
 DEFAULT_SEQUENCES = 6
@@ -69,6 +66,9 @@ def simulate(
     painted: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of what comes in any colour, repainted.")
     ] = 0.8,
+    corridors: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of sequences with a corridor, by seed.")
+    ] = 0.3,
     name: Annotated[str, typer.Option(help="Name of the dataset.")] = "semflip-rooms",
 ) -> None:
     """Render furnished rooms, drive through them, and ask questions with exact labels."""
@@ -85,6 +85,7 @@ def simulate(
         questions=questions,
         balanced=balanced,
         paint_share=painted,
+        corridors=corridors,
         drive=DriveSettings(stops_per_room=stops),
         bag=BagSettings(jpeg_quality=quality),
     )

@@ -27,8 +27,11 @@ class Floor:
     """
 
     def __init__(self, plan: Plan, objects: Sequence[Placed], margin: float) -> None:
-        self.origin = (plan.rooms[0].x0 - 0.3, min(room.y0 for room in plan.rooms) - 0.3)
-        width = plan.rooms[-1].x1 - self.origin[0] + 0.3
+        self.origin = (
+            min(room.x0 for room in plan.rooms) - 0.3,
+            min(room.y0 for room in plan.rooms) - 0.3,
+        )
+        width = max(room.x1 for room in plan.rooms) - self.origin[0] + 0.3
         depth = max(room.y1 for room in plan.rooms) - self.origin[1] + 0.3
         self.shape = (math.ceil(depth / CELL), math.ceil(width / CELL))
         self.free = self._drawn(plan, objects, margin, low=True)
@@ -43,14 +46,8 @@ class Floor:
             box = (room.x0 + margin, room.y0 + margin, room.x1 - margin, room.y1 - margin)
             draw.rectangle((*self._pixel(box[:2]), *self._pixel(box[2:])), fill=1)
         for door in plan.doorways:
-            half, reach = max(door.width / 2 - margin, CELL), margin + 0.15
-            draw.rectangle(
-                (
-                    *self._pixel((door.x - reach, door.y - half)),
-                    *self._pixel((door.x + reach, door.y + half)),
-                ),
-                fill=1,
-            )
+            box = door.box(max(door.width / 2 - margin, CELL), margin + 0.15)
+            draw.rectangle((*self._pixel(box[:2]), *self._pixel(box[2:])), fill=1)
         for item in objects:
             blocks = item.position[2] < 0.9 if low else item.position[2] + item.size[2] > 1.15
             if blocks and item.on is None:

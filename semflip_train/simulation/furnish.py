@@ -11,7 +11,7 @@ import numpy as np
 
 from semflip_train.simulation.catalogue import CatalogueModel
 from semflip_train.simulation.placed import Box, Placed, overlap
-from semflip_train.simulation.plan import Plan, Room
+from semflip_train.simulation.plan import BELONGS_AS, Plan, Room
 from semflip_train.simulation.things import Thing
 
 #: What a room of a kind nearly always has, the first things first.
@@ -27,6 +27,7 @@ CORE: dict[str, tuple[str, ...]] = {
     "gym": ("treadmill", "bench", "pinball machine", "chest of drawers"),
     "workshop": ("workbench", "chest freezer", "wooden crate", "desk"),
     "hall": ("bench", "chest of drawers", "potted plant"),
+    "corridor": ("bench", "clothes rack", "fire extinguisher", "potted plant", "umbrella"),
 }  # fmt: skip
 SEATS_AT = {
     "dining table": "chair",
@@ -41,6 +42,8 @@ NEW_SHARE = 0.32
 ON_FURNITURE = ("table", "shelf")
 FRONT_CLEARANCE = 0.35
 DOORWAY_CLEARANCE = 1.1
+#: Half of the width that stays free along a corridor, and how far from its ends; metres.
+LANE, LANE_END = 0.4, 0.8
 
 
 class Furnisher:
@@ -74,7 +77,9 @@ class Furnisher:
             for thing in self._things.values()
         }
         self._density = density
-        self._taken: list[list[Box]] = [_doorway_boxes(plan, i) for i in range(len(plan.rooms))]
+        self._taken: list[list[Box]] = [
+            [*_doorway_boxes(plan, index), *_lanes(room)] for index, room in enumerate(plan.rooms)
+        ]
         self._count: Counter[str] = Counter()
         self._used: set[str] = set()
         self.objects: list[Placed] = []
@@ -105,6 +110,7 @@ class Furnisher:
     def _choices(self, kind: str, place: str, count: int) -> Iterator[Thing]:
         """Things for a place, each name once more than the rest only now and then."""
         places = ON_FURNITURE if place == "table+shelf" else (place,)
+        kind = BELONGS_AS.get(kind, kind)
         fitting = [
             thing
             for thing in self._things.values()
@@ -178,7 +184,8 @@ class Furnisher:
             half_x, half_y = (x1 - x0) / 2, (y1 - y0) / 2
             x, y = _against(room, side, half_x + gap, half_y + gap, float(self._rng.random()))
             placed = Placed(thing, key, (x, y, self._models[key].elevation), yaw, size, index)
-            front = FRONT_CLEARANCE if thing.place == "wall" else 0.0
+            wide = room.kind != "corridor"  # there the lane stays free instead
+            front = FRONT_CLEARANCE if thing.place == "wall" and wide else 0.0
             box = _grown_to_front(placed.box, side, front)
             if self._free(index, placed.box, 0.05) and self._free(index, box, 0.0):
                 return placed
@@ -316,10 +323,16 @@ def _grown_to_front(box: Box, side: int, by: float) -> Box:
 
 
 def _doorway_boxes(plan: Plan, room: int) -> list[Box]:
-    boxes = []
-    for door in plan.doorways:
-        if room in (door.left, door.left + 1):
-            half = door.width / 2 + 0.15
-            reach = DOORWAY_CLEARANCE
-            boxes.append((door.x - reach, door.y - half, door.x + reach, door.y + half))
-    return boxes
+    return [
+        door.box(door.width / 2 + 0.15, DOORWAY_CLEARANCE)
+        for door in plan.doorways
+        if room in door.rooms
+    ]
+
+
+def _lanes(room: Room) -> list[Box]:
+    """What stays free along a corridor, so that the robot can pass everything in it."""
+    if room.kind != "corridor":
+        return []
+    middle = (room.y0 + room.y1) / 2
+    return [(room.x0 + LANE_END, middle - LANE, room.x1 - LANE_END, middle + LANE)]

@@ -23,7 +23,10 @@ ROOM_NAMES = {
     "gym": "games room",
     "workshop": "workshop",
     "hall": "hallway",
+    "corridor": "corridor",
 }
+#: Rooms that go by another name as well.
+ALSO_CALLED = {"corridor": ("hallway",)}
 #: Colours that nobody confuses with those of another group.
 FAMILIES: tuple[frozenset[str], ...] = (
     frozenset({"red", "pink", "orange", "reddish"}),
@@ -100,6 +103,12 @@ def might_be(noun: str, item: Placed) -> bool:
     return noun.lower() in item.thing.words
 
 
+def might_be_room(name: str, kind: str) -> bool:
+    """Whether somebody might call a room of a kind so."""
+    told = (ROOM_NAMES[kind], *ALSO_CALLED.get(kind, ()))
+    return name in told or (kind == "hall" and name == ROOM_NAMES["corridor"])
+
+
 def support_of(item: Placed, objects: Sequence[Placed]) -> Placed | None:
     """What an object stands on, if not the floor."""
     return objects[item.on] if item.on is not None else None
@@ -114,7 +123,7 @@ def look_fits(look: str, item: Placed) -> bool:
 def relation_fits(relation: str, item: Placed, objects: Sequence[Placed], plan: Plan) -> bool:
     """Whether a relation might be said of an object (``on the ...``, ``in the ...``)."""
     if relation.startswith("in the "):
-        return relation.removeprefix("in the ") == ROOM_NAMES[plan.rooms[item.room].kind]
+        return might_be_room(relation.removeprefix("in the "), plan.rooms[item.room].kind)
     if relation.startswith("on the "):
         support = support_of(item, objects)
         return support is not None and might_be(relation.removeprefix("on the "), support)
@@ -159,8 +168,9 @@ def phrases_of(label: int, objects: Sequence[Placed], plan: Plan) -> Iterator[Ph
         if support is not None:
             yield Phrase(noun, relation=f"on the {support.thing.name}", kind="on")
         if len(set(rooms)) == len(rooms) and len(rooms) > 1:
-            room = ROOM_NAMES[rooms[item.room]]
-            yield Phrase(noun, relation=f"in the {room}", kind="room")
+            kind = rooms[item.room]
+            for room in (ROOM_NAMES[kind], *ALSO_CALLED.get(kind, ())):
+                yield Phrase(noun, relation=f"in the {room}", kind="room")
         if support is None:
             for other in beside(item, objects, NEXT_TO_M)[:2]:
                 if other.thing.name != item.thing.name:

@@ -1,4 +1,4 @@
-"""Floor plans: a row of rooms along x, joined by doorways, with styles drawn by a seed."""
+"""Floor plans with styles drawn by a seed: rooms in a row along x, or rooms off a corridor."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ ROOM_SIZES: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "workshop": ((4.6, 4.2), (5.6, 5.0)),
     "hall": ((4.8, 3.0), (6.2, 3.4)),
 }
+#: Width of a corridor in metres; it is as long as the rooms beside it.
+CORRIDOR_WIDTH = (2.05, 2.4)
+#: A corridor has in it what another kind of room has.
+BELONGS_AS = {"corridor": "hall"}
 
 FLOORS_OF = {
     "kitchen": ("tiles", "planks", "tiles"),
@@ -42,7 +46,7 @@ class Room:
     """A rectangular room; metres in the map frame, floor at z = 0.
 
     Args:
-        kind: one of :data:`ROOM_SIZES`.
+        kind: one of :data:`ROOM_SIZES`, or ``corridor``.
         x0, y0, x1, y1: inner faces of its walls.
         height: of its ceiling.
         floor, wall: kinds of covering (:mod:`surfaces`).
@@ -79,17 +83,38 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Doorway:
-    """An open passage between room ``left`` and the next one, at ``x`` (middle of the wall)."""
+    """An open passage through the wall between two rooms.
 
-    left: int
+    Args:
+        rooms: indices of the room to the west of the wall and of that to the east; where the wall
+            runs along x, of that to the south and of that to the north.
+        x, y: its middle, in the middle of the wall; metres.
+        width: of the opening, metres.
+        along_x: the wall runs along x.
+    """
+
+    rooms: tuple[int, int]
     x: float
     y: float
     width: float
+    along_x: bool = False
+
+    def side_in(self, room: int) -> int | None:
+        """Which wall of a room it is in (:func:`furnish.wall_yaw`), or None."""
+        if room not in self.rooms:
+            return None
+        first, second = (0, 2) if self.along_x else (1, 3)
+        return first if room == self.rooms[0] else second
+
+    def box(self, half: float, reach: float) -> tuple[float, float, float, float]:
+        """``(x0, y0, x1, y1)`` of ``half`` along the wall and ``reach`` out of it, both ways."""
+        x, y = (half, reach) if self.along_x else (reach, half)
+        return (self.x - x, self.y - y, self.x + x, self.y + y)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rooms from left to right and the doorways between neighbours."""
+    """Rooms, and the doorways between neighbours."""
 
     rooms: tuple[Room, ...]
     doorways: tuple[Doorway, ...]
@@ -101,9 +126,27 @@ class Plan:
                 return index
         return None
 
+    def outer_sides(self, index: int) -> list[int]:
+        """Walls of a room behind which there is no other room."""
+        room = self.rooms[index]
+        around = (
+            (0, (room.x0, room.y1, room.x1, room.y1 + 2 * WALL_THICKNESS)),
+            (2, (room.x0, room.y0 - 2 * WALL_THICKNESS, room.x1, room.y0)),
+            (3, (room.x0 - 2 * WALL_THICKNESS, room.y0, room.x0, room.y1)),
+            (1, (room.x1, room.y0, room.x1 + 2 * WALL_THICKNESS, room.y1)),
+        )
+        others = [other for other in self.rooms if other is not room]
+        return [
+            side
+            for side, (x0, y0, x1, y1) in around
+            if not any(o.x0 < x1 and x0 < o.x1 and o.y0 < y1 and y0 < o.y1 for o in others)
+        ]
+
 
 def make_plan(rng: np.random.Generator, kinds: Sequence[str]) -> Plan:
-    """Lay rooms of these kinds in a row."""
+    """Lay rooms of these kinds in a row, or off a corridor if that is the first of them."""
+    if kinds[0] == "corridor":
+        return _corridor_plan(rng, kinds[1:])
     rooms: list[Room] = []
     doorways: list[Doorway] = []
     x = 0.0
@@ -118,10 +161,42 @@ def make_plan(rng: np.random.Generator, kinds: Sequence[str]) -> Plan:
             high = min(rooms[-1].y1, room.y1) - 0.9
             centre = float(rng.uniform(low, high))
             opening = float(rng.uniform(0.95, 1.15))
-            doorways.append(Doorway(len(rooms) - 1, x - WALL_THICKNESS / 2, centre, opening))
+            pair = (len(rooms) - 1, len(rooms))
+            doorways.append(Doorway(pair, x - WALL_THICKNESS / 2, centre, opening))
         rooms.append(room)
         x += width + WALL_THICKNESS
     return Plan(tuple(rooms), tuple(doorways))
+
+
+def _corridor_plan(rng: np.random.Generator, kinds: Sequence[str]) -> Plan:
+    """A corridor along x with rooms to the north of it and, of three or more, one to the south.
+
+    Rooms turn their shorter side to the corridor.
+    """
+    height = float(rng.uniform(2.45, 2.75))
+    breadth = float(rng.uniform(*CORRIDOR_WIDTH))
+    south = len(kinds) - 1 if len(kinds) > 2 else len(kinds)
+    rooms: list[Room] = []
+    doorways: list[Doorway] = []
+    x = 0.0
+    for number, kind in enumerate(kinds, start=1):
+        (w0, d0), (w1, d1) = ROOM_SIZES[kind]
+        depth, width = float(rng.uniform(w0, w1)), float(rng.uniform(d0, d1))
+        if number > south:
+            x = float(rng.uniform(0.0, max(rooms[-1].x1 - width, 0.0)))
+            y = -WALL_THICKNESS - depth
+        else:
+            y = breadth + WALL_THICKNESS
+        rooms.append(_room(rng, kind, (x, y, x + width, y + depth), height))
+        opening = float(rng.uniform(0.95, 1.15))
+        centre = float(rng.uniform(x + 0.9, x + width - 0.9))
+        wall = -WALL_THICKNESS / 2 if number > south else breadth + WALL_THICKNESS / 2
+        pair = (number, 0) if number > south else (0, number)
+        doorways.append(Doorway(pair, centre, wall, opening, along_x=True))
+        x += width + WALL_THICKNESS
+    end = max(room.x1 for room in rooms)
+    corridor = _room(rng, "corridor", (0.0, 0.0, end, breadth), height)
+    return Plan((corridor, *rooms), tuple(doorways))
 
 
 def _room(

@@ -14,11 +14,12 @@ from semflip_train.simulation.phrases import (
     Phrase,
     candidates,
     might_be,
+    might_be_room,
     phrases_of,
     support_of,
 )
 from semflip_train.simulation.placed import Placed
-from semflip_train.simulation.plan import Plan
+from semflip_train.simulation.plan import BELONGS_AS, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _anchor_is_here(phrase: Phrase, seen: Seen) -> bool:
         return True
     _, _, anchor = phrase.relation.partition(" the ")
     if phrase.kind == "room":
-        return anchor in {ROOM_NAMES[room.kind] for room in seen.plan.rooms}
+        return any(might_be_room(anchor, room.kind) for room in seen.plan.rooms)
     return any(might_be(anchor, item) for item in seen.objects)
 
 
@@ -125,7 +126,9 @@ def might_be_in(item: Placed, plan: Plan) -> set[str]:
     return {
         ROOM_NAMES[kind]
         for kind in kinds
-        if kind in item.thing.rooms or "any" in item.thing.rooms or item.thing.held_out
+        if BELONGS_AS.get(kind, kind) in item.thing.rooms
+        or "any" in item.thing.rooms
+        or item.thing.held_out
     }
 
 

@@ -184,18 +184,15 @@ def _wall(
             low = item.position[2]
             shaded.append((min(along), max(along), low, low + item.size[2]))
     picture = surfaces.wall(rng, room.wall, room.colour, room.second, length, room.height, shaded)
-    opening = None
+    openings = []
     for door in plan.doorways:
-        if (side == 1 and door.left == index) or (side == 3 and door.left + 1 == index):
-            middle = (door.y - start[1]) * direction[1]
-            opening = (middle - door.width / 2, middle + door.width / 2)
-    pieces = [(0.0, length, 0.0, room.height)]
-    if opening is not None:
-        pieces = [
-            (0.0, opening[0], 0.0, room.height),
-            (opening[1], length, 0.0, room.height),
-            (opening[0], opening[1], DOORWAY_HEIGHT, room.height),
-        ]
+        if door.side_in(index) == side:
+            middle = (door.x - start[0]) * direction[0] + (door.y - start[1]) * direction[1]
+            openings.append((middle - door.width / 2, middle + door.width / 2))
+    openings.sort()
+    lefts, rights = [0.0, *(end for _, end in openings)], [*(at for at, _ in openings), length]
+    pieces = [(left, right, 0.0, room.height) for left, right in zip(lefts, rights, strict=True)]
+    pieces += [(left, right, DOORWAY_HEIGHT, room.height) for left, right in openings]
     parts = []
     for left, right, low, high in pieces:
         corner = (start[0] + direction[0] * left, start[1] + direction[1] * left, low)
@@ -211,23 +208,21 @@ def _wall(
 def _frame(door: Doorway) -> list[MeshPart]:
     thick = WALL_THICKNESS + 0.03
     half = door.width / 2
-    jambs = [
-        surfaces.block(
-            (door.x, door.y + sign * (half - 0.02), DOORWAY_HEIGHT / 2),
-            (thick, 0.09, DOORWAY_HEIGHT),
-            WHITE,
-        )
-        for sign in (-1.0, 1.0)
-    ]
+
+    def size(out: float, along: float, tall: float) -> Vector3:
+        return (along, out, tall) if door.along_x else (out, along, tall)
+
+    jambs = []
+    for sign in (-1.0, 1.0):
+        x, y, _ = size(0.0, sign * (half - 0.02), 0.0)
+        centre = (door.x + x, door.y + y, DOORWAY_HEIGHT / 2)
+        jambs.append(surfaces.block(centre, size(thick, 0.09, DOORWAY_HEIGHT), WHITE))
     lintel = surfaces.block(
-        (door.x, door.y, DOORWAY_HEIGHT), (thick, door.width + 0.05, 0.09), WHITE
+        (door.x, door.y, DOORWAY_HEIGHT), size(thick, door.width + 0.05, 0.09), WHITE
     )
+    x0, y0, x1, y1 = door.box(half, WALL_THICKNESS / 2)
     sill = surfaces.panel(
-        (door.x - WALL_THICKNESS / 2, door.y - half, 0.0),
-        (WALL_THICKNESS, 0.0, 0.0),
-        (0.0, door.width, 0.0),
-        None,
-        (120.0, 110.0, 100.0),
+        (x0, y0, 0.0), (x1 - x0, 0.0, 0.0), (0.0, y1 - y0, 0.0), None, (120.0, 110.0, 100.0)
     )
     return [*jambs, lintel, sill]
 
@@ -237,9 +232,10 @@ def _decorate(
 ) -> Iterable[Decoration]:
     hung: list[tuple[int, Box]] = []
     for index, room in enumerate(plan.rooms):
-        outer = [0, 2] + ([3] if index == 0 else []) + ([1] if index == len(plan.rooms) - 1 else [])
+        outer = plan.outer_sides(index)
         wanted = [("window", (float(rng.uniform(1.0, 1.7)), 1.2), 1.5)] * int(rng.integers(1, 3))
-        wanted += [("door", (0.9, 2.04), 1.02)] * int(rng.integers(0, 2))
+        doors = (2, 5) if room.kind == "corridor" else (0, 2)
+        wanted += [("door", (0.9, 2.04), 1.02)] * int(rng.integers(*doors))
         wanted += [("painting", (float(rng.uniform(0.5, 0.9)), 0.55), 1.6)] * int(
             rng.integers(1, 4)
         )

@@ -28,6 +28,13 @@ HOMES: tuple[tuple[str, ...], ...] = (
     ("workshop", "hall"), ("gym", "office"), ("kitchen", "hall"), ("bedroom", "office"),
     ("living", "hall"), ("kids", "bathroom"), ("kitchen", "workshop"), ("gym", "living"),
 )  # fmt: skip
+#: The same for sequences with a corridor: rooms off it.
+CORRIDORS: tuple[tuple[str, ...], ...] = (
+    ("corridor", "office", "bathroom", "workshop"), ("corridor", "bedroom", "kids"),
+    ("corridor", "kitchen", "office"), ("corridor", "bedroom", "bathroom", "office"),
+    ("corridor", "living", "kitchen"), ("corridor", "kids", "gym"),
+    ("corridor", "workshop", "kitchen", "bathroom"), ("corridor", "bedroom", "living"),
+)  # fmt: skip
 
 #: A seed whose furniture leaves the robot no way is replaced by one of these many next ones.
 ATTEMPTS = 8

@@ -94,6 +94,9 @@ class SimulationSettings(Settings):
     balanced: bool = Field(
         default=True, description="Looks and relations as often in answerable questions as not."
     )
+    corridors: float = Field(
+        default=0.0, ge=0.0, le=1.0, description="Share of sequences with a corridor, by seed."
+    )
     density: float = Field(default=1.0, gt=0.0, le=3.0, description="How full the rooms are.")
     paint_share: float = Field(
         default=0.8, ge=0.0, le=1.0, description="Of what comes in any colour, painted over."
