@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from semflip_train.simulation import wording
+from semflip_train.simulation.evenness import Evenness
 from semflip_train.simulation.phrases import PLAIN, ROOM_NAMES, Phrase, might_be
 from semflip_train.simulation.referents import (
     Referent,
@@ -55,10 +56,9 @@ class QuestionWriter:
         self._rng = np.random.default_rng([self.seed, 21])
         self._asked: set[tuple[str, str]] = set()
         self._pairs = 0
-        self._kinds: dict[str, Counter[str]] = {}
+        self._even = Evenness()
         tests = [seen for seen in self.sequences if seen.split == "test"]
         for seen in tests:
-            self._kinds[seen.name] = Counter()
             self._unanswerable(seen, tests)
         for seen in self.sequences:
             self._answerable(seen)
@@ -77,27 +77,22 @@ class QuestionWriter:
         pool = list(referents(seen))
         if self.balanced and seen.split == "test":
             pool = [item for item in pool if not _obvious_room(item, seen)]
-        shares = self._shares(seen, pool)
         have = sum(row["sequence"] == seen.name and row["answerable"] for row in self.rows)
+        alone = self.per_sequence - have
+        even = self.balanced and seen.split == "test"
         uses = np.zeros(len(seen.objects))
         for _ in range(40 * self.per_sequence):
             if have >= self.per_sequence or not pool:
                 return
-            weights = np.array(
-                [shares[item.kind] / (1.0 + 2.0 * uses[item.label]) for item in pool]
-            )
+            weights = np.array([KIND_WEIGHTS[item.kind] for item in pool])
+            if even:
+                weights = self._even.weights(seen, pool, alone)
+            weights /= 1.0 + 2.0 * uses[[item.label for item in pool]]
             item = pool[int(self._rng.choice(len(pool), p=weights / weights.sum()))]
             if self._ask(seen, item, self._text(item, words)):
+                self._even.add(seen, item.phrase, item.kind, answerable=True)
                 uses[item.label] += 1
                 have += 1
-
-    def _shares(self, seen: Seen, pool: list[Referent]) -> dict[str, float]:
-        """Weight of a phrase by its kind."""
-        wanted = self._kinds.get(seen.name)
-        if not self.balanced or not wanted:
-            return KIND_WEIGHTS
-        options = Counter(item.kind for item in pool)
-        return {kind: wanted[kind] / options[kind] for kind in options}
 
     def _text(self, item: Referent, words: wording.Wordings) -> str:
         if item.need:
@@ -202,7 +197,7 @@ class QuestionWriter:
             pair = f"pair_{self._pairs:03d}" if twins else None
             if self._refuse(seen, text, category, item.phrase.words, pair):
                 if pair is None:
-                    self._kinds[seen.name][item.kind] += 1
+                    self._even.add(seen, item.phrase, item.kind, answerable=False)
                 else:
                     self._ask(other, item, text, pair)
                     self._pairs += 1
@@ -242,7 +237,7 @@ class QuestionWriter:
                 continue
             text = wording.put(wording.draw(self._rng, wording.TEST.named), phrase)
             if self._refuse(seen, text, "near_miss", phrase.words):
-                self._kinds[seen.name][phrase.kind] += 1
+                self._even.add(seen, phrase, phrase.kind, answerable=False)
                 used.add(phrase.noun)
                 done += 1
         return done
