@@ -7,6 +7,7 @@ pixels with its own shape (a 4:3 picture gives a 15x20 grid; cells are 32 pixels
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,10 @@ MAX_ASPECT = 3.0
 RESIZE_RULE = f"area{PICTURE_AREA}-multiple{STRIDE}-aspect{MAX_ASPECT:g}"
 
 
-def input_size(height: int, width: int) -> tuple[int, int]:
+def input_size(height: int, width: int, area: int = PICTURE_AREA) -> tuple[int, int]:
     """Height and width that a picture is scaled to: same area for all, shape kept within 5 %.
+
+    Both are multiples of 32 pixels.
 
     Raises:
         EncoderError: a side is under 16 pixels; there is nothing to see.
@@ -36,12 +39,12 @@ def input_size(height: int, width: int) -> tuple[int, int]:
             f"picture of {width}x{height} pixels; mini needs at least {MIN_SIDE} on each side"
         )
     aspect = min(max(width / height, 1.0 / MAX_ASPECT), MAX_ASPECT)
-    rows = max(1, round(math.sqrt(PICTURE_AREA / aspect) / STRIDE))
-    columns = max(1, round(PICTURE_AREA / STRIDE**2 / rows))
+    rows = max(1, round(math.sqrt(area / aspect) / STRIDE))
+    columns = max(1, round(area / STRIDE**2 / rows))
     return rows * STRIDE, columns * STRIDE
 
 
-def resize(rgb: Picture) -> Picture:
+def resize(rgb: Picture, area: int = PICTURE_AREA) -> Picture:
     """The picture at :func:`input_size`, ``(height, width, 3)`` RGB.
 
     Raises:
@@ -51,7 +54,7 @@ def resize(rgb: Picture) -> Picture:
         raise EncoderError(
             f"picture has shape {rgb.shape} and type {rgb.dtype}; expected (height, width, 3) uint8"
         )
-    height, width = input_size(*rgb.shape[:2])
+    height, width = input_size(rgb.shape[0], rgb.shape[1], area)
     if rgb.shape[:2] == (height, width):
         return np.ascontiguousarray(rgb)
     try:
@@ -63,7 +66,7 @@ def resize(rgb: Picture) -> Picture:
     return np.asarray(cv2.resize(rgb, (width, height), interpolation=mode), dtype=np.uint8)
 
 
-def _runtime_errors() -> tuple[type[Exception], ...]:
+def runtime_errors() -> tuple[type[Exception], ...]:
     """What ONNX Runtime raises; the classes share no parent of their own."""
     from onnxruntime.capi import (  # type: ignore[import-untyped]
         onnxruntime_pybind11_state as state,
@@ -71,6 +74,27 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 
     found = (getattr(state, name) for name in dir(state))
     return tuple(c for c in found if isinstance(c, type) and issubclass(c, Exception))
+
+
+def open_session(network: str | bytes, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU; a path or a file's content.
+
+    Raises:
+        MissingExtraError: onnxruntime is not installed.
+        runtime_errors(): the network cannot be read.
+    """
+    try:
+        import onnxruntime as ort
+    except ImportError as error:
+        raise MissingExtraError("onnxruntime", "cpu", "the mini encoder") from error
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 3
+    # Workers that spin between pictures would take a core from the robot.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return ort.InferenceSession(network, options, providers=["CPUExecutionProvider"])
 
 
 class Backbone:
@@ -90,27 +114,14 @@ class Backbone:
     """
 
     def __init__(self, threads: int = 2) -> None:
-        try:
-            import onnxruntime as ort
-        except ImportError as error:
-            raise MissingExtraError("onnxruntime", "cpu", "the mini encoder") from error
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.log_severity_level = 3
-        # Workers that spin between pictures would take a core from the robot.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = lite2_onnx()
         try:
-            self._session = ort.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = open_session(str(path), threads)
             # The exporter folds the constant outputs and may rename them; their order stays.
             _, weight, bias = self._session.run(
                 None, {"picture": np.zeros((1, 3, STRIDE, STRIDE), np.float32)}
             )
-        except _runtime_errors() as error:
+        except runtime_errors() as error:
             raise EncoderError(
                 f"{path}: cannot be read ({error}); delete it, it is made again"
             ) from error
