@@ -21,7 +21,7 @@ from semflip_core.encoders.mini.detector import (
     Detections,
     Detector,
 )
-from semflip_core.encoders.mini.labels import DIMENSION, LabelTable, Meaning, reference_of
+from semflip_core.encoders.mini.labels import DIMENSION, LAYOUT, LabelTable, Meaning, reference_of
 from semflip_core.encoders.mini.projection import ProjectionWeights
 from semflip_core.encoders.mini.text import TextEncoder
 from semflip_core.errors import EncoderError
@@ -205,6 +205,7 @@ def test_a_missing_or_damaged_network_says_what_to_do(tmp_path: Path) -> None:
         ("television", {"tv"}),
         ("fridge", {"refrigerator"}),
         ("woman", {"person"}),
+        ("stuffed bear", {"teddy bear"}),
         ("animal", set(KINDS["animal"])),
         ("fire extinguisher", set()),
         ("ladder", set()),
@@ -221,6 +222,27 @@ def test_words_name_the_classes_people_mean(
     classes: set[str],
 ) -> None:
     assert named(table, text, weights, word) == classes
+
+
+@pytest.mark.parametrize(
+    ("word", "narrower"),
+    [("chair", False), ("sofa", False), ("armchair", True), ("desk", True), ("vehicle", False)],
+)
+def test_a_word_for_some_things_of_a_class_says_so(
+    table: LabelTable, text: TextEncoder, weights: ProjectionWeights, word: str, narrower: bool
+) -> None:
+    assert table.meaning(weights.centred(text.vectors([word]))[0]).narrower == narrower
+
+
+def test_the_fullest_phrase_that_is_a_word_counts(
+    table: LabelTable, text: TextEncoder, weights: ProjectionWeights
+) -> None:
+    for full, head, wanted in (
+        ("stuffed bear", "bear", "teddy bear"),
+        ("old brown bear here", "bear", "bear"),
+    ):
+        meaning = table.meaning(*weights.centred(text.vectors([full, head])))
+        assert np.flatnonzero(meaning.classes).tolist() == [CLASSES.index(wanted)]
 
 
 def test_every_class_names_itself_alone_or_with_what_shares_its_word() -> None:
@@ -260,7 +282,9 @@ def test_the_order_of_frames_does_not_matter(table: LabelTable) -> None:
 def test_a_colour_is_looked_for_at_the_things_own_places(table: LabelTable) -> None:
     frames = [seen(("chair", 0.7, LEFT, "black"), ("chair", 0.6, RIGHT, "red"))]
     red, blue = (
-        table.evidence([meaning_of("chair")], frames, KEYS[:1], COLOURS.index(name)).vector[11:14]
+        table.evidence([meaning_of("chair")], frames, KEYS[:1], COLOURS.index(name)).vector[
+            LAYOUT["colour"]
+        ]
         for name in ("red", "blue")
     )
     assert red == pytest.approx([1, 1, 0])
@@ -279,8 +303,8 @@ def test_two_that_fit_are_told_from_one(table: LabelTable) -> None:
 def test_target_and_place_are_seen_together_or_not(table: LabelTable) -> None:
     meanings = [meaning_of("cup"), meaning_of("dining table")]
     cup, desk = ("cup", 0.7, LEFT, "red"), ("dining table", 0.7, RIGHT, "brown")
-    together = table.evidence(meanings, [seen(cup, desk), seen()], KEYS[:2]).vector[-3:]
-    apart = table.evidence(meanings, [seen(cup), seen(desk)], KEYS[:2]).vector[-3:]
+    together = table.evidence(meanings, [seen(cup, desk), seen()], KEYS[:2]).vector[LAYOUT["pair"]]
+    apart = table.evidence(meanings, [seen(cup), seen(desk)], KEYS[:2]).vector[LAYOUT["pair"]]
     assert together[0] == apart[0] == 1
     assert together[1] > apart[1] + 1
     assert together[2] == pytest.approx((215 - 40) / 255, abs=0.01)

@@ -3,6 +3,13 @@
 Evidence of its own beside the two spaces of region vectors, and only for phrases that name a class
 or a kind of class (:mod:`.coco_names`): the first feature says whether one does, and all others are
 0 where none does, which is about the middle between what present and absent things reach.
+
+Measured alone on development data, AUROC of present against absent by the mean of the best three
+frames, the target naming a class: real pictures 0.928 (60 questions of the calibration part; the
+gate of joint embedding 4 has 0.770 on them), rendered rooms of seed 920 0.782 (91 questions; that
+gate 0.617), and 0.988 where the word is not narrower than the class (37 of the 91). Where a colour
+is asked for, the share of it in the boxes tells right from wrong with 0.968 in the rooms (49
+questions; that gate 0.845) and 0.889 on real pictures (12; 0.694).
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from semflip_core.encoders.mini.coco_names import KINDS, WORDS
+from semflip_core.encoders.mini.coco_names import KINDS, SYNONYMS, WORDS
 from semflip_core.encoders.mini.detector import CLASSES, Detections
 from semflip_core.errors import EncoderError
 
@@ -36,12 +43,15 @@ LEAST, MOST = 1e-4, 1 - 1e-4
 #: A place counts as one more where it scores this share of the best.
 AS_GOOD = 0.5
 MOST_PLACES = 5
-TARGET_STATISTICS = 11
-COLOUR_STATISTICS = 3
-WEAKEST_STATISTICS = 2
-PAIR_STATISTICS = 3
+#: Where each group of features lies in :attr:`LabelEvidence.vector`.
+LAYOUT = {
+    "target": slice(0, 13),
+    "colour": slice(13, 16),
+    "weakest": slice(16, 18),
+    "pair": slice(18, 21),
+}
 #: Length of :attr:`LabelEvidence.vector`.
-DIMENSION = TARGET_STATISTICS + COLOUR_STATISTICS + WEAKEST_STATISTICS + PAIR_STATISTICS
+DIMENSION = LAYOUT["pair"].stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +61,13 @@ class Meaning:
     Args:
         classes: ``(80,)`` True for those; none where the phrase names no class.
         certainty: cosine of the phrase to the nearest word; 0 where it names no class.
+        narrower: whether only some things of the class are meant: a chair that is seen need not be
+            the armchair asked for, though no chair is no armchair.
     """
 
     classes: NDArray[np.bool_]
     certainty: float
+    narrower: bool = False
 
     @property
     def known(self) -> bool:
@@ -67,16 +80,17 @@ class LabelEvidence:
     """What the detector says of a question.
 
     Args:
-        vector: ``(DIMENSION,)`` for the gate. Of the target: whether it names a class, certainty,
-            best and mean of the best three frames' log-odds, the same against what pictures reach
-            at large, second-best frame, best frame around the best, margin to the class that
-            scores most at the same place, minus the share of classes that stand out more, further
-            places in the best frame that score about as well. Of its colour: whether one was asked
-            for and can be looked at, the largest share of it among places about as good, the share
-            at the best. Of all phrases that name a class: the weakest best log-odds, plain and
-            against pictures at large. Of target and place: whether both name a class, how well the
-            weaker shows in the frame where both show best, and how far apart they are there in
-            picture widths.
+        vector: ``(DIMENSION,)`` for the gate, in the groups of :data:`LAYOUT`. Target: whether it
+            names a class, certainty, best and mean of the best three frames' log-odds, the same
+            against what pictures reach at large, second-best frame, best frame around the best,
+            margin to the class that scores most at the same place, minus the share of classes that
+            stand out more, further places in the best frame that score about as well, whether the
+            word is narrower than the class, the mean of the best three again where it is not.
+            Colour: whether one was asked for and can be looked at, the largest share of it among
+            places about as good, the share at the best. Weakest: of all phrases that name a class
+            the least best log-odds, plain and against pictures at large. Pair: whether target and
+            place both name a class, how well the weaker shows in the frame where both show best,
+            and how far apart they are there in picture widths.
         support: ``(frames,)`` how much more each frame shows the target than pictures at large;
             0 where it names no class.
         boxes: ``(frames, 4)`` where, x0, y0, x1, y1 in [0, 1].
@@ -106,19 +120,32 @@ class LabelTable:
         self._mean = tensors["reference.mean"]
         self._deviation = tensors["reference.deviation"]
         self._class_of = np.array([CLASSES.index(name) for name in WORDS.values()])
+        self._exact = np.array([word in SYNONYMS for word in WORDS])
         self._members = np.array([[c in kind for c in CLASSES] for kind in KINDS.values()])
 
-    def meaning(self, head: Array) -> Meaning:
-        """The classes that a phrase means, from its naked noun's centred unit vector ``(384,)``."""
+    def meaning(self, *phrase: Array) -> Meaning:
+        """The classes that a phrase means.
+
+        Args:
+            phrase: centred unit vectors ``(384,)`` of ways to put it, the fullest first; the first
+                that is a word here counts, else the last (its naked noun).
+        """
+        found = [self._nearest(vector) for vector in phrase]
+        return next((meaning for meaning in found if meaning.certainty >= SAME), found[-1])
+
+    def _nearest(self, vector: Array) -> Meaning:
+        words = self._words @ vector
         nearness = np.full(len(CLASSES), -1.0, np.float32)
-        np.maximum.at(nearness, self._class_of, self._words @ head)
-        for kind, members in zip(self._kinds @ head, self._members, strict=True):
+        np.maximum.at(nearness, self._class_of, words)
+        kinds = self._kinds @ vector
+        for kind, members in zip(kinds, self._members, strict=True):
             if kind >= SAME:
                 nearness[members] = np.maximum(nearness[members], kind)
         best = float(nearness.max())
         if best < ALIKE:
             return Meaning(np.zeros(len(CLASSES), bool), 0.0)
-        return Meaning(nearness >= (SAME if best >= SAME else ALIKE), best)
+        exact = best >= SAME and max(words[self._exact].max(), kinds.max()) >= best
+        return Meaning(nearness >= (SAME if best >= SAME else ALIKE), best, not exact)
 
     def evidence(
         self,
@@ -139,7 +166,7 @@ class LabelTable:
         unusual = (odds - self._mean) / self._deviation
         target = meanings[0]
         known = [meaning for meaning in meanings if meaning.known]
-        weakest = np.zeros(WEAKEST_STATISTICS, np.float32)
+        weakest = np.zeros(_length("weakest"), np.float32)
         if known:
             weakest[0] = min(odds[:, m.classes].max() for m in known)
             weakest[1] = min(unusual[:, m.classes].max() for m in known)
@@ -165,7 +192,7 @@ def _target(
     keys: NDArray[np.int64],
 ) -> Array:
     if not meaning.known:
-        return np.zeros(TARGET_STATISTICS, np.float32)
+        return np.zeros(_length("target"), np.float32)
     mine = odds[:, meaning.classes].max(axis=1)
     strange = unusual[:, meaning.classes].max(axis=1)
     order = np.argsort(-mine, kind="stable")
@@ -192,6 +219,8 @@ def _target(
             margin,
             -(others > strange.max()).mean() if len(others) else 0.0,
             min(max(int(alike.sum()) - 1, 0), MOST_PLACES),
+            float(meaning.narrower),
+            0.0 if meaning.narrower else mine[order[:TOP_FRAMES]].mean(),
         ],
         np.float32,
     )
@@ -201,7 +230,7 @@ def _colour(
     meaning: Meaning, odds: Array, frames: Sequence[Detections], colour: int | None
 ) -> Array:
     if colour is None or not meaning.known:
-        return np.zeros(COLOUR_STATISTICS, np.float32)
+        return np.zeros(_length("colour"), np.float32)
     mine = odds[:, meaning.classes].max(axis=1)
     most, best = [], []
     for i in np.argsort(-mine, kind="stable")[:TOP_FRAMES]:
@@ -217,7 +246,7 @@ def _colour(
 def _pair(meanings: Sequence[Meaning], odds: Array, frames: Sequence[Detections]) -> Array:
     places = [meaning for meaning in meanings[1:] if meaning.known]
     if not meanings[0].known or not places:
-        return np.zeros(PAIR_STATISTICS, np.float32)
+        return np.zeros(_length("pair"), np.float32)
     target, place = meanings[0], places[0]
     both = np.minimum(odds[:, target.classes].max(axis=1), odds[:, place.classes].max(axis=1))
     at = int(both.argmax())
@@ -234,6 +263,10 @@ def _best_boxes(meaning: Meaning, odds: Array, frames: Sequence[Detections]) -> 
     found = np.stack([frame.where[c] for frame, c in zip(frames, which, strict=True)])
     boxes: Array = found.astype(np.float32) / np.float32(255)
     return boxes
+
+
+def _length(group: str) -> int:
+    return int(LAYOUT[group].stop - LAYOUT[group].start)
 
 
 def _log_odds(scores: NDArray[np.float16]) -> Array:
