@@ -19,6 +19,7 @@ import numpy as np
 from semflip_core.agent import RefusalAgent
 from semflip_core.encoders import fingerprint_digest
 from semflip_core.encoders.mini import MiniEncoder
+from semflip_core.encoders.mini.detector import Detector
 from semflip_core.frames import Picture
 from semflip_core.images import store_raw
 from semflip_core.memory import VideoMemory
@@ -71,6 +72,9 @@ def main() -> None:
     stored = [store_raw(p, settings) for p in pictures]
     encoder.encode_frame(pictures[0])
     ingest = [milliseconds(lambda p=p: encoder.encode_frame(p)) for p in pictures]  # type: ignore[misc]
+    detector = Detector(threads=arguments.threads)
+    detector.detect(pictures[0])
+    detect = [milliseconds(lambda p=p: detector.detect(p)) for p in pictures]  # type: ignore[misc]
     features = [encoder.encode_frame(p) for p in pictures]
     with VideoMemory() as memory:
         agent = RefusalAgent(memory, encoder, None, recall=RecallSettings(), map_id="bench")
@@ -89,6 +93,7 @@ def main() -> None:
         cold = [milliseconds(lambda q=q: agent.embed(q)) for q in asked]  # type: ignore[misc]
         naive_each = statistics.median(ingest)
         shown("keyframe at ingest (scale, network, regions, colours)", ingest)
+        shown("COCO detector alone (scale, network, boxes, colours)", detect)
         print(f"{'features of a keyframe':<58} {max(len(f.to_bytes()) for f in features):8d} bytes")
         print(f"{'first question after a start (builds the index)':<58} {first:15.1f} ms")
         shown(f"question over {arguments.keyframes} keyframes (recall and embed)", cold)

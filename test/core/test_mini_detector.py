@@ -22,6 +22,7 @@ from semflip_core.encoders.mini.detector import (
     Detector,
 )
 from semflip_core.encoders.mini.labels import DIMENSION, LAYOUT, LabelTable, Meaning, reference_of
+from semflip_core.encoders.mini.places import colour_share, overlaps
 from semflip_core.encoders.mini.projection import ProjectionWeights
 from semflip_core.encoders.mini.text import TextEncoder
 from semflip_core.errors import EncoderError
@@ -76,8 +77,8 @@ def meaning_of(*names: str) -> Meaning:
 
 
 def seen(*things: tuple[str, float, tuple[int, int, int, int], str]) -> Detections:
-    """A frame that shows things: (class, score, box, colour); everything else scores 0.05."""
-    best = np.full(len(CLASSES), 0.05, np.float16)
+    """A frame that shows things: (class, score, box, colour); everything else scores 0.04."""
+    best = np.full(len(CLASSES), 0.04, np.float16)
     where = np.tile(np.array([0, 0, 255, 255], np.uint8), (len(CLASSES), 1))
     colours = np.zeros((len(CLASSES), len(COLOURS)), np.uint8)
     places = sorted(things, key=lambda thing: -thing[1])
@@ -93,7 +94,7 @@ def seen(*things: tuple[str, float, tuple[int, int, int, int], str]) -> Detectio
         where=where,
         colours=colours,
         rival=np.zeros(len(CLASSES), np.uint8),
-        rival_score=np.full(len(CLASSES), 0.05, np.float16),
+        rival_score=np.full(len(CLASSES), 0.04, np.float16),
         classes=np.array([CLASSES.index(p[0]) for p in places], np.uint8),
         scores=np.array([p[1] for p in places], np.float16),
         boxes=np.array([p[2] for p in places], np.uint8).reshape(-1, 4),
@@ -289,6 +290,29 @@ def test_a_colour_is_looked_for_at_the_things_own_places(table: LabelTable) -> N
     )
     assert red == pytest.approx([1, 1, 0])
     assert blue == pytest.approx([1, 0, 0])
+
+
+def test_the_colour_is_that_of_the_place_on_the_matching_region() -> None:
+    frame = seen(("chair", 0.7, LEFT, "black"), ("couch", 0.6, RIGHT, "red"))
+    regions = np.array([LEFT, RIGHT, (0, 0, 255, 255)], np.float32) / 255
+    red = COLOURS.index("red")
+    on_left, on_right = (
+        colour_share(frame, regions, np.array(z, np.float32), red) for z in ((9, 0, 0), (0, 9, 0))
+    )
+    assert on_left == pytest.approx(0, abs=0.01)
+    assert on_right == pytest.approx(1, abs=0.01)
+
+
+def test_without_a_place_on_any_region_no_colour_is_told() -> None:
+    corner = np.array([[0.9, 0.9, 1, 1]], np.float32)
+    for frame in (seen(), seen(("chair", 0.7, LEFT, "black"))):
+        assert colour_share(frame, corner, np.ones(1, np.float32), 0) is None
+
+
+def test_overlap_is_that_of_areas() -> None:
+    boxes = np.array([(0, 0, 1, 1), (0, 0, 0.5, 1), (0.5, 0, 1, 1)], np.float32)
+    expected = [[1, 0.5, 0.5], [0.5, 1, 0], [0.5, 0, 1]]
+    assert overlaps(boxes, boxes) == pytest.approx(np.array(expected))
 
 
 def test_two_that_fit_are_told_from_one(table: LabelTable) -> None:
