@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 from semflip_core.errors import DatasetError
 from semflip_core.settings import read_settings
 from semflip_train.simulation.catalogue import CatalogueModel, FurnitureCatalogue
-from semflip_train.simulation.labels import DriveLabels, FrameCover
+from semflip_train.simulation.labels import DriveLabels, FrameCover, measure
 from semflip_train.simulation.questions import QuestionWriter
 from semflip_train.simulation.referents import Seen
 from semflip_train.simulation.sequence import CORRIDORS, HOMES, SequenceRun
@@ -155,12 +155,8 @@ def simulate(
         run = run_of(plan, settings, catalogue)
         start(plan.name, len(run.camera_poses))
         covers = _rendered(plan, run, settings, out, advance)
-        stamps = [stamp_of(timed.time_s, settings.bag) for timed in run.camera_poses]
-        labels = DriveLabels(run.camera_poses, stamps, covers, settings.labels)
-        seen.append(
-            Seen(plan.name, plan.split, plan.slice, run.scene.objects, run.scene.plan, labels)
-        )
-        scenes[plan.name] = _scene_record(plan, run, labels)
+        seen.append(seen_on(plan, run, settings, covers))
+        scenes[plan.name] = _scene_record(plan, run, seen[-1].labels)
     writer = QuestionWriter(seen, settings.questions, settings.seed, settings.balanced)
     rows = writer.write()
     lines = (json.dumps(row, ensure_ascii=False) for row in rows)
@@ -174,6 +170,34 @@ def simulate(
     _write_info(out, settings, plans)
     shutil.rmtree(out / RENDERED, ignore_errors=True)
     return out
+
+
+def seen_on(
+    plan: PlannedSequence,
+    run: SequenceRun,
+    settings: SimulationSettings,
+    covers: Sequence[FrameCover],
+) -> Seen:
+    """What questions can be asked about, from what each picture of a drive shows."""
+    stamps = [stamp_of(timed.time_s, settings.bag) for timed in run.camera_poses]
+    labels = DriveLabels(run.camera_poses, stamps, covers, settings.labels)
+    return Seen(plan.name, plan.split, plan.slice, run.scene.objects, run.scene.plan, labels)
+
+
+def questions_only(
+    settings: SimulationSettings, catalogue: FurnitureCatalogue, size: tuple[int, int] = (160, 120)
+) -> list[dict[str, Any]]:
+    """Rows of ``queries.jsonl`` from segmented pictures of this width and height alone.
+
+    Seconds a sequence instead of a minute. Pictures of another size cut some objects' shares a
+    little differently, so rows are not those of :func:`simulate`, but as good to study the words.
+    """
+    seen = []
+    for plan in planned(settings):
+        run = run_of(plan, settings, catalogue)
+        covers = [measure(labels, len(run.scene.objects)) for labels in run.segmented(size)]
+        seen.append(seen_on(plan, run, settings, covers))
+    return QuestionWriter(seen, settings.questions, settings.seed, settings.balanced).write()
 
 
 def _rendered(

@@ -224,3 +224,11 @@ class SequenceRun:
             for timed in self.camera_poses:
                 pose = timed.pose()
                 yield Frame(pose, renderer.view(pose))
+
+    def segmented(self, size: tuple[int, int]) -> Iterator[NDArray[np.int16]]:
+        """Object index of each pixel of small pictures of this width and height, in order."""
+        camera = self.camera.model_copy(update={"width": size[0], "height": size[1]})
+        solids = self.scene.solids(self.catalogue)
+        with Renderer(solids, self.scene.lights, self.scene.ambient, camera) as renderer:
+            for timed in self.camera_poses:
+                yield renderer.labels(timed.pose())
