@@ -14,6 +14,7 @@ pytest.importorskip("rosbags")
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
 from semflip_train.simulate_stage import missing_datasets, simulate_stage
 from semflip_train.simulation import benchmark
+from semflip_train.simulation.settings import CameraSettings
 from semflip_train.stores import tree_hash
 from support.box_furniture import box_furniture
 
@@ -34,6 +35,10 @@ def run_in(folder: Path) -> RunDirectory:
 
 
 def test_what_was_rendered_is_not_rendered_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "semflip_train.simulation.sequence.random_camera",
+        lambda rng: CameraSettings(width=96, height=72),
+    )
     assets = box_furniture(tmp_path / "assets")
     whole = run_in(tmp_path / "whole")
     simulate_stage(whole, assets)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,23 +103,17 @@ def tiny() -> SimulationSettings:
     )
 
 
-def test_a_simulated_dataset_is_sound_repeatable_and_split_by_sequence(
+def test_a_simulated_dataset_is_sound_and_split_by_sequence(
     boxes: FurnitureCatalogue,
     tiny: SimulationSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # that it is repeatable to the byte, test_simulate_resumed.py holds
     monkeypatch.setattr(
         "semflip_train.simulation.sequence.random_camera", lambda rng: SMALL, raising=True
     )
-    digests = []
-    for name in ("one", "two"):
-        out = simulate(tmp_path / name, tiny, boxes)
-        files = sorted(file for file in out.rglob("*") if file.is_file())
-        digests.append(
-            {file.relative_to(out): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-        )
-    assert digests[0] == digests[1]
+    simulate(tmp_path / "one", tiny, boxes)
     dataset = load_dataset(tmp_path / "one")
     run = recorded_run(tmp_path / "one", "test_0", boxes)
     scene = json.loads((tmp_path / "one" / "scenes.json").read_text())["sequences"]["test_0"]
