@@ -80,7 +80,7 @@ def run_experiment(
     """
     from semflip_train.report import write_report
 
-    simulate_stage(run, assets, progress)
+    simulate_stage(run, assets, progress, engine)
     synthesise(run, engine, progress)
     embed(run, engine, progress)
     train_stage(run, progress)

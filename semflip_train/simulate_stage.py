@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from semflip_core.errors import ConfigError
 from semflip_core.settings import read_settings
+from semflip_train.engines import Engine, LocalEngine
 from semflip_train.run_directory import RunDirectory
 from semflip_train.simulation.settings import SimulationSettings
 
@@ -39,12 +41,16 @@ def missing_datasets(run: RunDirectory) -> dict[Path, SimulationSettings]:
 
 
 def simulate_stage(
-    run: RunDirectory, assets: Path | None = None, progress: Progress | None = None
+    run: RunDirectory,
+    assets: Path | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Render what is missing; a sequence that is recorded is not rendered again after a kill.
 
     Args:
         assets: furniture libraries; None looks where Debian puts them, and fetches them otherwise.
+        engine: renders several sequences at once; None: one after the other.
     """
     missing = missing_datasets(run)
     if not missing:
@@ -54,11 +60,36 @@ def simulate_stage(
 
     libraries = find_furniture(assets)
     with run.stage("simulate") as notes:
+        items = [
+            json.dumps([str(folder), plan.name, str(libraries)])
+            for folder, settings in missing.items()
+            for plan in benchmark.planned(settings)
+        ]
+        (engine or LocalEngine()).map(render_unit, str(run.root), items, progress)
         for folder, settings in missing.items():
-            held_out = any(s.new_things > 0 for s in run.settings.simulate.values())
-            catalogue = FurnitureCatalogue(libraries, held_out=held_out)
+            catalogue = FurnitureCatalogue(libraries, held_out=settings.new_things > 0)
             shown = benchmark.ShownPictures(progress, f"{folder.name} ")
             benchmark.simulate(
                 folder, settings, catalogue, start=shown.start, advance=shown.advance
             )
             notes[folder.name] = len(benchmark.planned(settings))
+
+
+def render_unit(root: str, item: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Render one sequence of a run's datasets; questions come when all of them are rendered.
+
+    Args:
+        item: JSON of the dataset's folder, the sequence's name, and the folder of the libraries.
+    """
+    from semflip_train.simulation import benchmark
+    from semflip_train.simulation.catalogue import FurnitureCatalogue
+
+    folder, sequence, libraries = json.loads(item)
+    settings = RunDirectory.open(Path(root)).settings.simulate[folder]
+    catalogue = FurnitureCatalogue(Path(libraries), held_out=settings.new_things > 0)
+    shown = benchmark.ShownPictures(progress, f"{Path(folder).name} ")
+    plan = next(plan for plan in benchmark.planned(settings) if plan.name == sequence)
+    benchmark.render(
+        Path(folder), plan, settings, catalogue, start=shown.start, advance=shown.advance
+    )
+    return {"sequence": sequence}

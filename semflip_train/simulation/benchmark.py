@@ -144,17 +144,12 @@ def simulate(
     Raises:
         DatasetError: ``out`` holds something that is no dataset of this command.
     """
-    ours = (out / "scenes.json").is_file() or (out / RENDERED).is_dir()
-    if out.exists() and any(out.iterdir()) and not ours:
-        raise DatasetError(f"{out}: not empty and not made by `semflip simulate`; choose another")
-    out.mkdir(parents=True, exist_ok=True)
+    _claim(out)
     seen: list[Seen] = []
     scenes: dict[str, Any] = {}
     plans = planned(settings)
     for plan in plans:
-        run = run_of(plan, settings, catalogue)
-        start(plan.name, len(run.camera_poses))
-        covers = _rendered(plan, run, settings, out, advance)
+        run, covers = render(out, plan, settings, catalogue, start=start, advance=advance)
         seen.append(seen_on(plan, run, settings, covers))
         scenes[plan.name] = _scene_record(plan, run, seen[-1].labels)
     writer = QuestionWriter(seen, settings.questions, settings.seed, settings.balanced)
@@ -170,6 +165,34 @@ def simulate(
     _write_info(out, settings, plans)
     shutil.rmtree(out / RENDERED, ignore_errors=True)
     return out
+
+
+def _claim(out: Path) -> None:
+    """Make the dataset's folder, unless somebody else's files are there."""
+    ours = (out / "scenes.json").is_file() or (out / RENDERED).is_dir()
+    if out.exists() and any(out.iterdir()) and not ours:
+        raise DatasetError(f"{out}: not empty and not made by `semflip simulate`; choose another")
+    (out / RENDERED).mkdir(parents=True, exist_ok=True)
+
+
+def render(
+    out: Path,
+    plan: PlannedSequence,
+    settings: SimulationSettings,
+    catalogue: FurnitureCatalogue,
+    *,
+    start: Callable[[str, int], None] = lambda name, frames: None,
+    advance: Callable[[], None] = lambda: None,
+) -> tuple[SequenceRun, list[FrameCover]]:
+    """Record one sequence, unless it is recorded; what it shows. Others may do so beside it.
+
+    Raises:
+        DatasetError: as for :func:`simulate`.
+    """
+    _claim(out)
+    run = run_of(plan, settings, catalogue)
+    start(plan.name, len(run.camera_poses))
+    return run, _rendered(plan, run, settings, out, advance)
 
 
 def seen_on(
@@ -217,7 +240,6 @@ def _rendered(
             advance()
         return [FrameCover(*row) for row in zip(stored["share"], stored["offset"], strict=True)]
     covers = write_bag(run, out / "sequences" / plan.name, settings.bag, advance)
-    file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
     save_file(
         {

@@ -11,6 +11,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")  # chosen when mujoco is first importe
 pytest.importorskip("mujoco")
 pytest.importorskip("rosbags")
 
+from semflip_train.engines import LocalEngine
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
 from semflip_train.simulate_stage import missing_datasets, simulate_stage
 from semflip_train.simulation import benchmark
@@ -41,7 +42,7 @@ def test_what_was_rendered_is_not_rendered_again(tmp_path, monkeypatch):
     )
     assets = box_furniture(tmp_path / "assets")
     whole = run_in(tmp_path / "whole")
-    simulate_stage(whole, assets)
+    simulate_stage(whole, assets, engine=LocalEngine())
     killed = run_in(tmp_path / "killed")
     rendered: list[str] = []
     write = benchmark.write_bag
