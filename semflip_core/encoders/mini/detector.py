@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +107,9 @@ class Detector:
         network: a file other than the shipped one.
         threads: threads of one inference; results do not depend on it beyond rounding.
 
+    Attributes:
+        digest: hash of the network's file.
+
     Raises:
         MissingExtraError: onnxruntime is not installed.
         EncoderError: the file is missing or no such network.
@@ -116,8 +118,8 @@ class Detector:
     def __init__(self, network: str | Path | None = None, threads: int = 2) -> None:
         self.path = Path(network or DEFAULT_NETWORK)
         try:
-            self._content = self.path.read_bytes()
-            self._session = open_session(self._content, threads)
+            content = self.path.read_bytes()
+            self._session = open_session(content, threads)
         except OSError as error:
             raise EncoderError(
                 f"{self.path}: no such network; make it with: "
@@ -125,14 +127,10 @@ class Detector:
             ) from error
         except runtime_errors() as error:
             raise EncoderError(f"{self.path}: no network that can be run: {error}") from error
+        self.digest = hashlib.sha256(content).hexdigest()[:16]
         outputs = [output.name for output in self._session.get_outputs()]
         if outputs != [HEAT, SIZES]:
             raise EncoderError(f"{self.path}: gives {', '.join(outputs)}, not {HEAT}, {SIZES}")
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of the network's file, for the fingerprint."""
-        return hashlib.sha256(self._content).hexdigest()[:16]
 
     def fingerprint(self) -> Fingerprint:
         """What changes what is stored per frame."""
