@@ -136,6 +136,9 @@ def test_a_picture_half_as_large_shows_the_same_thing_at_the_same_place(
     first = int(whole.best.argmax())
     assert first == int(half.best.argmax())
     assert np.abs(whole.where[first].astype(int) - half.where[first]).max() < 20
+    x0, y0, x1, y1 = whole.where[first] / 255  # a tall blossom left of the middle
+    assert x0 < 0.35 < 0.6 < x1 < 0.8
+    assert y0 < 0.3 < 0.7 < y1
 
 
 def test_places_are_the_strongest_first_and_within_the_best_of_their_class(
