@@ -97,7 +97,7 @@ def build_slice(
         files = find_pictures(name, package, pictures, assets, download=download)
         for picture in pictures:
             write_picture_bag(
-                _frames(picture, files[picture.name], views), out / "sequences" / picture.name
+                frames(picture, files[picture.name], views), out / "sequences" / picture.name
             )
     return write_dataset(
         out,
@@ -114,7 +114,7 @@ def build_slice(
     )
 
 
-def _frames(picture: PackagedPicture, file: Path, views: int) -> Iterable[tuple[int, bytes]]:
+def frames(picture: PackagedPicture, file: Path, views: int) -> Iterable[tuple[int, bytes]]:
     """``(stamp_ns, jpeg)`` of a photograph or of a film's chosen frames."""
     try:
         import cv2

@@ -15,7 +15,7 @@ pytest.importorskip("rosbags")
 from semflip_core.bags import open_bag
 from semflip_core.errors import AssetError
 from semflip_train.dataset import Query
-from semflip_train.photographs import packages
+from semflip_train.photographs import packages, page, sheet
 from semflip_train.photographs.packages import PackagedPicture, PicturePackage, find_pictures
 from semflip_train.photographs.slice import DATA, PARTS, Part, PictureSlice, build_slice, read_slice
 from semflip_train.projection_real import is_training_picture
@@ -212,3 +212,74 @@ def test_windows_of_a_picture_stay_inside_it_and_travel_its_edges() -> None:
     assert {window.shape for window in windows} == {(30, 60, 3)}
     assert [int(window[0, 0, 0]) for window in windows] == [0, 13, 13, 0]
     assert len(list(_pan(columns, 1))) == 1
+
+
+def test_the_page_asks_of_development_photographs_one_question_of_each_kind(
+    first: PictureSlice,
+) -> None:
+    asked = page.chosen(first)
+    assert len(asked) >= 20
+    split = {p.name: p.split for p in first.listed.pictures}
+    assert {split[name] for name in asked} == {"calibration"}
+    words = {(q.sequence, q.question, q.answerable) for q in first.queries}
+    for name, questions in asked.items():
+        assert [q.answerable for q in questions] == [True, False], name
+        assert {(name, q.question, q.answerable) for q in questions} <= words
+
+
+def test_the_films_of_the_page_are_in_no_test_part(
+    first: PictureSlice, fresh: PictureSlice
+) -> None:
+    tests = {p.sha256 for s in (first, fresh) for p in s.listed.pictures if p.split == "test"}
+    films = page.read_films()
+    assert {film.film.name for film in films} == {"walkway", "tree_film"}
+    assert not tests & {film.film.sha256 for film in films}
+    for film in films:
+        assert sum(q.answerable for q in film.questions) * 2 == len(film.questions)
+
+
+ROWS = [
+    page.Asked("books", "Where is the cat?", False, "refuse", 0.9),
+    page.Asked("books", "Where are the books?", True, "refuse", 0.8),
+    page.Asked("walkway", "where is the lamp", True, "answer", 0.1),
+    page.Asked("walkway", "where is the sofa", False, None, float("nan")),
+]
+
+
+def test_the_page_counts_what_is_right_and_hides_nothing_that_is_wrong() -> None:
+    text = page.page(ROWS, "0123456789abcdef")
+    assert "it answers | 1 | 2 |" in text
+    assert '"I do not know" | 1 | 2 |' in text
+    assert "| both | 2 | 4 |" in text
+    assert "gate 0123456789ab |" in text
+    assert '| books | Where are the books? | yes | "I do not know" | 0.80 | **wrong** |' in text
+    assert "| walkway (film) | where is the sofa | no | no verdict | nan | **wrong** |" in text
+    assert "grounding of `mini` in real pictures is limited" in text
+
+
+def test_a_photograph_is_remembered_with_all_its_views_and_no_pose() -> None:
+    from semflip_core.memory import VideoMemory
+    from semflip_train.pictures import jpeg
+
+    shown = np.tile(np.arange(80, dtype=np.uint8)[None, :, None], (60, 1, 3))
+    with VideoMemory() as memory:
+        page.remember([(1 + n * 10**9, jpeg(shown, 90)) for n in range(16)], memory)
+        assert len(memory) == 16
+        assert all(record.pose is None for record in memory.records())
+
+
+def test_the_contact_sheet_has_a_row_for_each_six_pictures_and_writes_in_colour() -> None:
+    from semflip_core.images import decode_compressed
+
+    white = np.full((90, 160, 3), 255, np.uint8)
+    right, wrong = (sheet.Cell(white, [("Where is it? answers", good)]) for good in (True, False))
+    seven = decode_compressed(sheet.contact_sheet([right] * 7)).astype(int)
+    assert seven.shape[0] == 2 * (sheet.HEIGHT + sheet.TEXT)
+    bad = decode_compressed(sheet.contact_sheet([wrong])).astype(int)
+    assert (seven[..., 1] - seven[..., 0]).max() > 30 > (bad[..., 1] - bad[..., 0]).max()
+    assert (bad[..., 0] - bad[..., 1]).max() > 30 > (seven[..., 0] - seven[..., 1]).max()
+
+
+def test_lines_are_broken_between_words_only() -> None:
+    assert sheet.wrapped("a bb ccc dddddddd e", 6, len) == ["a bb", "ccc", "dddddddd", "e"]
+    assert sheet.wrapped("", 6, len) == []
