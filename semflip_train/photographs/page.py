@@ -198,7 +198,13 @@ def _cell(rgb: Picture, rows: Sequence[Asked]) -> Cell:
     """The first question of each kind stands below the picture."""
     first = {row.answerable: row for row in reversed(rows)}
     shown = [first[kind] for kind in (True, False)]
-    return Cell(rgb, [(f"{row.question} {_said(row)}", row.right) for row in shown])
+    return Cell(
+        rgb,
+        [
+            (f"{row.question} - {_said(row)}: {'right' if row.right else 'WRONG'}", row.right)
+            for row in shown
+        ],
+    )
 
 
 def _said(row: Asked) -> str:
@@ -215,7 +221,9 @@ def page(asked: Sequence[Asked], gate_id: str) -> str:
         "",
         "What the shipped gate of `mini` says about real pictures that packages carry. Asked as "
         "`semflip ask` asks;",
-        "a photograph's memory is the whole and windows of it, as a turning camera sees them.",
+        "a photograph's memory is the whole and windows of it, as a turning camera sees them; a "
+        "film's, a frame in",
+        f"{FILM_KEYFRAMES.min_interval_s:.0f} seconds.",
         "",
         "**The grounding of `mini` in real pictures is limited.** It is a stand-in that learned "
         "from rendered rooms,",
@@ -224,7 +232,7 @@ def page(asked: Sequence[Asked], gate_id: str) -> str:
         "",
         f"![pictures with two questions each; green is right, red is wrong]({SHEET})",
         "",
-        "Green: right. Red: wrong. The films show the first two of their questions.",
+        "Green is right, red is wrong. Below a film are the first two of its questions.",
         "",
         f"| gate {gate_id[:12]} | right | of |",
         "|---|---|---|",
