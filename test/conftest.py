@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Set when this file is read, before anything imports rclpy or transformers; children inherit it.
 _DOMAIN = OwnDomain()
 os.environ |= local_environment(_DOMAIN.id, ROOT / "config" / "dds_loopback.xml")
+# The models of tests are so small that threads only wait for each other, 30 times as long where the
+# cores are shared. Set before numpy and torch are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="semflip_ros_log_")
 
 
