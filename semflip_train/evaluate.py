@@ -17,13 +17,15 @@ from semflip_core.loading import load_backends, shipped_gate
 from semflip_train.baselines.prompting import Prompter
 from semflip_train.categories import is_one_of
 from semflip_train.comparison import compare, sham_control
-from semflip_train.dataset import SPLITS, Dataset, Split, load_dataset
+from semflip_train.dataset import SPLITS, Dataset, Query, Split, load_dataset
+from semflip_train.engines import Engine
 from semflip_train.evaluation import Judged, SequenceEvaluation
 from semflip_train.features import load_table
 from semflip_train.memories import SequenceFrames, sequence_memory
 from semflip_train.methods import Method
 from semflip_train.predictions import write_predictions
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
+from semflip_train.stages import backends
 from semflip_train.stores import BlobStore, write_json
 from semflip_train.summary import Questions, mean_and_spread, plain, summarise
 
@@ -112,13 +114,13 @@ def judge_all(
 
     Several datasets are judged together; their names then stand before ids, sequences and pairs.
     """
-    backends = load_backends(settings.encoder, settings.retriever, settings.encoder_options)
+    loaded = load_backends(settings.encoder, settings.retriever, settings.encoder_options)
     judged: list[Judged] = []
     asked = 0
     with ExitStack() as stack:
         prompter = _prompter(settings, out, stack)
         for name, dataset in datasets.items():
-            stage = _Judging(settings, gate, backends, out, cache, training_run, prompter)
+            stage = _Judging(settings, gate, loaded, out, cache, training_run, prompter)
             found = stage.judge(dataset, split, progress)
             judged += found if len(datasets) == 1 else [_named(item, name) for item in found]
             asked += stage.asked_now
@@ -156,14 +158,14 @@ class _Judging:
         self,
         settings: ExperimentSettings,
         gate: Gate,
-        backends: tuple[Encoder, Retriever | None],
+        loaded: tuple[Encoder, Retriever | None],
         out: Path,
         cache: Path,
         training_run: RunDirectory | None,
         prompter: Prompter | None,
     ) -> None:
         self._settings, self._gate = settings, gate
-        self._encoder, self._retriever = backends
+        self._encoder, self._retriever = loaded
         self._out, self._cache = out, cache
         self._single = training_run.single_frame_recall if training_run else None
         self._prompter = prompter
@@ -175,40 +177,73 @@ class _Judging:
         judged: list[Judged] = []
         for sequence in dataset.sequences(split):
             here = [q for q in queries if q.sequence == sequence]
-            memory = sequence_memory(
-                dataset,
-                sequence,
-                self._settings.keyframes,
-                self._cache / "memories",
-                _step(progress, sequence),
-            )
-            with (
-                memory,
-                BlobStore(self._cache / f"derived-{sequence}.sqlite") as derived,
-                BlobStore(self._out / f"decisions-{sequence}.sqlite") as decisions,
-            ):
-                frames = SequenceFrames(memory, self._encoder, derived)
-                frames.encode_missing(_step(progress, f"{sequence} frames"))
-                s = self._settings
-                work = SequenceEvaluation(
-                    dataset,
-                    frames,
-                    frames.content(),
-                    self._gate,
-                    decisions,
-                    self._encoder,
-                    self._retriever,
-                    s.recall,
-                    s.decision,
-                    s.evaluation.goal_distance_m,
-                    s.evaluation.bearing_deg,
-                    self._single,
-                    self._prompter,
-                    Path(memory.info().path or "").name,
-                )
-                judged += work.judge(here, _step(progress, f"{sequence} questions"))
-                self.asked_now += work.asked_now
+            judged += self.judge_sequence(dataset, sequence, here, progress)
         return judged
+
+    def judge_sequence(
+        self,
+        dataset: Dataset,
+        sequence: str,
+        queries: Sequence[Query],
+        progress: Progress | None,
+    ) -> list[Judged]:
+        """These questions of a sequence."""
+        s = self._settings
+        memory = sequence_memory(
+            dataset, sequence, s.keyframes, self._cache / "memories", _step(progress, sequence)
+        )
+        with (
+            memory,
+            BlobStore(self._cache / f"derived-{sequence}.sqlite") as derived,
+            BlobStore(self._out / f"decisions-{sequence}.sqlite") as decisions,
+        ):
+            frames = SequenceFrames(memory, self._encoder, derived)
+            frames.encode_missing(_step(progress, f"{sequence} frames"))
+            work = SequenceEvaluation(
+                dataset,
+                frames,
+                frames.content(),
+                self._gate,
+                decisions,
+                self._encoder,
+                self._retriever,
+                s.recall,
+                s.decision,
+                s.evaluation.goal_distance_m,
+                s.evaluation.bearing_deg,
+                self._single,
+                self._prompter,
+                Path(memory.info().path or "").name,
+            )
+            judged = work.judge(queries, _step(progress, f"{sequence} questions"))
+            self.asked_now += work.asked_now
+        return judged
+
+
+def judge_ahead(run: RunDirectory, engine: Engine, progress: Progress | None = None) -> int:
+    """Ask a run's test questions of several sequences at once; how many were asked.
+
+    Decisions are kept where :func:`judge_all` looks for them. A prompted model is not asked here.
+    """
+    datasets = test_datasets(run.settings, "test").values()
+    names = dict.fromkeys(name for dataset in datasets for name in dataset.sequences("test"))
+    results = engine.map(judge_unit, str(run.root), list(names), progress)
+    return sum(result["questions_asked_now"] for result in results)
+
+
+def judge_unit(root: str, sequence: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Ask the questions about the sequences of one name, which share their files of decisions."""
+    run = RunDirectory.open(Path(root))
+    gate, asked = Gate.load(run.gate), 0
+    for dataset in test_datasets(run.settings, "test").values():
+        here = [query for query in dataset.split("test") if query.sequence == sequence]
+        if here:
+            stage = _Judging(
+                run.settings, gate, backends(run), run.evaluation, run.cache_root, run, None
+            )
+            stage.judge_sequence(dataset, sequence, here, progress)
+            asked += stage.asked_now
+    return {"sequence": sequence, "questions_asked_now": asked}
 
 
 def parts_of(

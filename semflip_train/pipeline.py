@@ -11,7 +11,7 @@ from typing import Any
 from semflip_core.gate import Gate
 from semflip_train.calibration import calibrate
 from semflip_train.engines import Engine
-from semflip_train.evaluate import evaluate_stage
+from semflip_train.evaluate import evaluate_stage, judge_ahead
 from semflip_train.features import load_table
 from semflip_train.run_directory import RunDirectory
 from semflip_train.simulate_stage import simulate_stage
@@ -86,6 +86,7 @@ def run_experiment(
     train_stage(run, progress)
     calibrate_stage(run)
     with run.stage("evaluate") as notes:
+        asked = judge_ahead(run, engine, progress)
         metrics = evaluate_stage(
             run.settings,
             split="test",
@@ -95,7 +96,7 @@ def run_experiment(
             training_run=run,
             progress=progress,
         )
-        notes["questions_asked_now"] = metrics["asked_now"]
+        notes["questions_asked_now"] = asked + metrics["asked_now"]
     with run.stage("report"):
         write_report(run)
     write_whole(run.root / "done", "")
