@@ -66,11 +66,9 @@ def test_a_640x480_keyframe_is_what_the_design_says(seven: Shape) -> None:
 
 def test_the_plan_is_what_the_encoder_really_takes() -> None:
     """The kept states of a tiny checkpoint, against the plan made from its config.json."""
-    from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
     from support.plain_qwen import seen
 
     encoder = tiny_qwen()
-    assert isinstance(encoder, QwenEncoder)
     shape = model_shape(tiny_checkpoint(), "float32")
     weights = sum(p.nbytes for p in encoder._model.parameters())
     assert shape.weight_bytes == weights

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from semflip_core.encoders.qwen2_5_vl.encoder import QwenEncoder
 from semflip_core.encoders.qwen2_5_vl.prompt import (
     LOOKING_BACK,
     Prompt,
@@ -79,7 +78,6 @@ def test_a_question_of_too_many_tokens_is_refused(prompt: Prompt) -> None:
 
 def test_segments_together_are_the_conversation_as_text(plain: PlainQwen) -> None:
     encoder = tiny_qwen()
-    assert isinstance(encoder, QwenEncoder)
     frames = [seen(encoder, 0), seen(encoder, 4, (200, 90)), seen(encoder, 2, prefix=False)]
     segments, _ = encoder._frame_segments(frames)
     segments.append(encoder._prompt.question("Where is the sofa?"))

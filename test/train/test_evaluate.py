@@ -25,21 +25,16 @@ from semflip_train.run_directory import RunDirectory
 from semflip_train.tables import as_latex, as_markdown, tables_of
 from semflip_train.training import train_gate
 from semflip_train.variants import Variant, chosen_axes
+from support.colour_runs import settings_for, write_colour_dataset
 from support.colours import write_gate
 from support.tables import gaussian_table, small_settings
 from support.tiny_models import tiny_chat_model
-from train.test_pipeline import settings_for, write_colour_dataset
 
 #: Named by the issue that asked for them.
 NAMED = {
     "f1", "balanced_accuracy", "recall", "specificity", "auroc", "aurc", "pair_accuracy",
     "goal_success", "evidence_accuracy", "end_to_end", "per_category", "intervals", "controls",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return write_colour_dataset(tmp_path_factory.mktemp("data") / "colours")
 
 
 @pytest.fixture(scope="module")

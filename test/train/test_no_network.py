@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BAG = ROOT / "data" / "sample" / "sequences" / "test_0"
+from support.colour_bag import write_drive
 
 #: Runs semflip with every look-up and every connection beyond this machine forbidden.
 GUARDED = """
@@ -29,7 +28,7 @@ sys.addaudithook(forbid)
 """
 ASK = """
 from semflip_train.cli import main
-sys.argv = ["semflip", "ask", "--json", "--bag", BAG, "Where is the sofa?"]
+sys.argv = ["semflip", "ask", "--json", "--bag", {bag!r}, "Where is the red box?"]
 main()
 """
 REACH_OUT = """
@@ -40,9 +39,8 @@ socket.create_connection(("example.org", 80), timeout=1)
 
 def guarded(code: str) -> subprocess.CompletedProcess[str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_"))}
-    program = GUARDED + f"BAG = {str(BAG)!r}\n" + code
     return subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", GUARDED + code],
         capture_output=True,
         text=True,
         env=env,
@@ -57,8 +55,10 @@ def test_the_guard_itself_notices() -> None:
     assert "example.org" in done.stderr
 
 
-def test_asking_a_recording_opens_no_connection() -> None:
+def test_asking_a_recording_opens_no_connection(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason='needs the extra "cpu"')
-    done = guarded(ASK)
+    bag = tmp_path / "drive"
+    write_drive(bag, frames=4, hz=2.0)
+    done = guarded(ASK.format(bag=str(bag)))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["verdict"] in ("answer", "refuse")

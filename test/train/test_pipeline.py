@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from pathlib import Path
+import shutil
 
 import pytest
 
@@ -18,93 +15,11 @@ from semflip_train.engines import LocalEngine
 from semflip_train.evaluate import evaluate_stage
 from semflip_train.features import load_table
 from semflip_train.pipeline import run_experiment
-from semflip_train.run_directory import ExperimentSettings, RunDirectory, read_experiment
+from semflip_train.run_directory import RunDirectory
 from semflip_train.stores import StoreError
 from semflip_train.synthesis.samples import read_samples
-from support.colour_bag import START_NS, write_drive
-
-COLOURS = ("red", "green", "blue")
-WORDINGS = ("Where is the {} box?", "take me to the {} box")
-SPLITS = {"train": ("a", "b"), "calibration": ("d",), "test": ("e",)}
-
-
-def write_colour_dataset(root: Path) -> Path:
-    """Four drives past red, green and blue boxes; the test also asks for yellow ones."""
-    import yaml
-
-    lines = []
-    for split, names in SPLITS.items():
-        for name in names:
-            write_drive(root / "sequences" / name, frames=12, hz=2.0, speed=1.0 + ord(name) / 500)
-            for w, wording in enumerate(WORDINGS):
-                for c, colour in enumerate(COLOURS):
-                    start = START_NS + c * 2_000_000_000
-                    lines.append(
-                        {
-                            "id": f"{name}{w}{c}",
-                            "sequence": name,
-                            "question": wording.format(colour),
-                            "answerable": True,
-                            "referent": f"{colour} box",
-                            "pair": f"p{w}" if split == "test" and colour == "red" else None,
-                            "answer": {"visible": [[start, start + 2_000_000_000]]},
-                        }
-                    )
-                if split == "test":
-                    lines.append(
-                        {
-                            "id": f"{name}{w}n",
-                            "sequence": name,
-                            "question": wording.format("yellow"),
-                            "answerable": False,
-                            "category": "absent",
-                            "pair": f"p{w}",
-                        }
-                    )
-    info = {
-        "name": "colours",
-        "licence": "CC0-1.0",
-        "task": "localization",
-        "splits": {k: list(v) for k, v in SPLITS.items()},
-    }
-    (root / "dataset.yaml").write_text(yaml.safe_dump(info))
-    (root / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return root
-
-
-def settings_for(dataset: Path, **changes: object) -> ExperimentSettings:
-    values: dict[str, object] = {
-        "name": "colours",
-        "dataset": str(dataset),
-        "encoder": "support.colours:ColourEncoder",
-        "keyframes": {"min_translation_m": 0.1},
-        "recall": {"recalled_frames": 6},
-        "decision": {"min_peak": 1.0},
-        "synthesis": {
-            "strategies": ["false_premise", "object", "subjective"],
-            "detector": "support.synthesis:DriveDetector",
-            "inpainter": "mean",
-            "lexicon_share": 0.0,
-        },
-        "training": {"seeds": [0, 1], "hidden": [8, 4], "max_epochs": 15, "batch": 16},
-        "evaluation": {"bootstrap_draws": 20},
-    }
-    return ExperimentSettings.model_validate(values | changes)
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return write_colour_dataset(tmp_path_factory.mktemp("colours"))
-
-
-@pytest.fixture(scope="module")
-def finished(dataset, tmp_path_factory):
-    run = RunDirectory.create(tmp_path_factory.mktemp("run"), settings_for(dataset))
-    return run, run_experiment(run, LocalEngine())
-
-
-def stages(run: RunDirectory) -> dict[str, list[dict]]:
-    return json.loads((run.root / "manifest.json").read_text())["stages"]
+from support.cli import with_support
+from support.colour_runs import settings_for, stages
 
 
 def test_every_stage_leaves_its_files(finished):
@@ -175,29 +90,12 @@ def test_running_again_does_nothing_twice_and_changes_nothing(finished):
     assert len(stages(run)["train"]) == 1
 
 
-def test_several_processes_give_the_same_gate(finished, dataset, tmp_path):
+def test_several_processes_give_the_same_gate(finished, dataset, tmp_path, monkeypatch):
     run, _ = finished
     other = RunDirectory.create(tmp_path / "run", settings_for(dataset))
-    environment = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), environment])
-    try:
-        run_experiment(other, LocalEngine(workers=2))
-    finally:
-        os.environ["PYTHONPATH"] = environment
+    monkeypatch.setenv("PYTHONPATH", with_support()["PYTHONPATH"])
+    run_experiment(other, LocalEngine(workers=2))
     assert Gate.load(other.gate).id == Gate.load(run.gate).id
-
-
-def command(dataset: Path, out: Path, tmp_path: Path) -> tuple[list[str], dict[str, str]]:
-    import yaml
-
-    config = tmp_path / "experiment.yaml"
-    config.write_text(yaml.safe_dump(settings_for(dataset).model_dump(mode="json")))
-    assert read_experiment(config).name == "colours"
-    root = Path(__file__).parents[2]
-    paths = [str(root), str(root / "test"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CI": "1"}
-    arguments = [sys.executable, "-m", "semflip_train.cli", "run", str(config), "--out", str(out)]
-    return arguments, environment
 
 
 def test_a_run_with_other_settings_is_not_mixed_in(finished, dataset):
@@ -239,8 +137,6 @@ def test_a_damaged_erased_picture_is_noticed(finished, dataset, tmp_path):
 
 
 def test_a_dataset_without_test_questions_is_named(dataset, tmp_path):
-    import shutil
-
     import yaml
 
     broken = tmp_path / "broken"

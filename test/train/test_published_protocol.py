@@ -7,7 +7,6 @@ rewrites, Grounding DINO looks and LaMa fills. What is tiny is the data and the 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,9 @@ pytest.importorskip("torch")
 pytest.importorskip("onnxruntime")
 
 from semflip_core.gate import Gate
-from semflip_train.cli import main
 from semflip_train.run_directory import read_experiment
 from semflip_train.synthesis.samples import read_samples
+from support.cli import semflip
 from support.colour_bag import write_drive
 from support.tiny_models import speaking_chat_model, tiny_grounding_dino, tiny_lama
 from support.tiny_qwen import tiny_checkpoint
@@ -61,15 +60,6 @@ def write_release(root: Path) -> Path:
     return root
 
 
-def semflip(monkeypatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["semflip", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
-
-
 def experiment(folder: Path, dataset: Path) -> Path:
     """The shipped experiment with other places for data and models, and fewer draws."""
     import yaml
@@ -95,14 +85,13 @@ def test_the_experiment_of_the_paper_runs_whole(tmp_path, monkeypatch):
     release = write_release(tmp_path / "release")
     (tmp_path / "mapping.yaml").write_text(json.dumps(MAPPING))
     dataset, out = tmp_path / "data", tmp_path / "run"
-    imported = semflip(
-        monkeypatch, "import", "spacereject", release, "--mapping", tmp_path / "mapping.yaml",
-        "--out", dataset,
-    )  # fmt: skip
-    assert imported == 0
+    mapping = tmp_path / "mapping.yaml"
+    imported = semflip("import", "spacereject", release, "--mapping", mapping, "--out", dataset)
+    assert imported.returncode == 0, imported.stderr
     config = experiment(tmp_path, dataset)
     assert read_experiment(config).training.seeds == (0, 1, 2, 3, 4)
-    assert semflip(monkeypatch, "run", config, "--out", out) == 0
+    done = semflip("run", config, "--out", out)
+    assert done.returncode == 0, done.stderr
 
     samples = read_samples(out / "synth" / "samples_train.jsonl")
     assert {s.sequence for s in samples} == {"0", "1", "2"}

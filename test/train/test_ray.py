@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -11,11 +11,12 @@ pytest.importorskip("spacy")
 pytest.importorskip("torch")
 pytest.importorskip("ray", reason="ray has no wheel for this Python")
 
-from semflip_train.engines import EngineError, LocalEngine, RayEngine
+from semflip_train.engines import EngineError, RayEngine
 from semflip_train.run_directory import RunDirectory
 from semflip_train.stages import embed, features_unit, synthesise, synthesise_unit
+from support.cli import with_support
+from support.colour_runs import settings_for, stages
 from support.killed_units import always_killed, features_killed, synthesise_killed
-from train.test_pipeline import settings_for, stages, write_colour_dataset
 
 KILLED = {synthesise_unit: synthesise_killed, features_unit: features_killed}
 
@@ -34,22 +35,18 @@ class KillingEngine:
 
 @pytest.fixture(scope="module")
 def engine():
-    test = Path(__file__).parents[1]
-    paths = [str(test.parent), str(test), os.environ.get("PYTHONPATH", "")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        patch.setenv("PYTHONPATH", with_support()["PYTHONPATH"])
         made = RayEngine(workers=2)
         yield made
         made.close()
 
 
-def test_a_lost_worker_changes_nothing(engine, tmp_path):
-    dataset = write_colour_dataset(tmp_path / "dataset")
-    here = RunDirectory.create(tmp_path / "here", settings_for(dataset))
+def test_a_lost_worker_changes_nothing(engine, dataset, finished, tmp_path):
+    here, _ = finished
     there = RunDirectory.create(tmp_path / "there", settings_for(dataset))
-    counts = synthesise(here, LocalEngine())
-    embed(here, LocalEngine())
-    assert synthesise(there, KillingEngine(engine)) == counts
+    counts = synthesise(there, KillingEngine(engine))
+    assert counts == json.loads((here.synth / "counts.json").read_text())
     embed(there, KillingEngine(engine))
     for stage in ("synth", "features"):
         assert int((there.root / f"killed_{stage}").read_text()) != os.getpid()

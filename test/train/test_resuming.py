@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
 import signal
@@ -21,33 +20,32 @@ from semflip_core.memory import VideoMemory
 from semflip_train.engines import LocalEngine
 from semflip_train.pipeline import run_experiment
 from semflip_train.run_directory import RunDirectory
-from train.test_pipeline import command, settings_for, stages, write_colour_dataset
+from support.cli import semflip, with_support
+from support.colour_runs import settings_for, stages
 
 #: Bytes that a file may have in the test of a full disk.
 DISK = 100_000
 STAGES = ("synth", "features", "train", "calibrate", "evaluate", "report")
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return write_colour_dataset(tmp_path_factory.mktemp("colours"))
+def experiment(dataset: Path, folder: Path) -> Path:
+    """The small experiment as a file, as a user writes it."""
+    import yaml
+
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump(settings_for(dataset).model_dump(mode="json")))
+    return file
 
 
-def environment() -> dict[str, str]:
-    test = Path(__file__).parents[1]
-    paths = [str(test.parent), str(test), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CI": "1"}
-
-
-def test_killed_in_each_stage_nothing_is_done_twice(dataset, tmp_path):
-    whole = RunDirectory.create(tmp_path / "whole", settings_for(dataset))
-    metrics = run_experiment(whole, LocalEngine())
+def test_killed_in_each_stage_nothing_is_done_twice(dataset, finished, tmp_path):
+    whole, metrics = finished
     run = RunDirectory.create(tmp_path / "killed", settings_for(dataset))
-    for victim in STAGES:
-        arguments = [sys.executable, "-m", "support.killed_run", str(run.root), victim]
-        died = subprocess.run(arguments, env=environment(), timeout=120, check=False)
-        assert died.returncode == -signal.SIGKILL, victim
-        assert not (run.root / "done").exists()
+    arguments = [sys.executable, "-m", "support.killed_run", str(run.root), *STAGES]
+    died = subprocess.run(
+        arguments, env=with_support(), stdout=subprocess.PIPE, text=True, timeout=170, check=True
+    )
+    told = [line.split() for line in died.stdout.splitlines()]
+    assert told == [[stage, str(-signal.SIGKILL), "False"] for stage in STAGES]
     final = run_experiment(run, LocalEngine())
     assert final | {"asked_now": 0} == metrics | {"asked_now": 0}
     assert Gate.load(run.gate).id == Gate.load(whole.gate).id
@@ -68,13 +66,18 @@ def test_killed_in_each_stage_nothing_is_done_twice(dataset, tmp_path):
 
 def test_a_full_disk_ends_with_a_clear_message_and_the_run_goes_on(dataset, tmp_path):
     out = tmp_path / "full"
-    arguments, env = command(dataset, out, tmp_path)
+    config = experiment(dataset, tmp_path)
 
     def small_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (DISK, DISK))
 
     ended = subprocess.run(
-        arguments, env=env, preexec_fn=small_disk, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "semflip_train.cli", "run", config, "--out", out],
+        env={**with_support(), "CI": "1"},
+        preexec_fn=small_disk,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert ended.returncode == 2, ended.stderr
     said = ended.stderr.splitlines()[-1]
@@ -83,7 +86,8 @@ def test_a_full_disk_ends_with_a_clear_message_and_the_run_goes_on(dataset, tmp_
     assert "Traceback" not in ended.stderr
     # A memory that lacks what the disk did not take is never taken for a whole one.
     assert not list(out.glob("cache/memories/*.ready"))
-    subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    again = semflip("run", config, "--out", out)
+    assert again.returncode == 0, again.stderr
     assert (out / "done").exists()
     for file in out.glob("cache/memories/*.sqlite"):
         with VideoMemory(file, read_only=True) as memory:
@@ -99,15 +103,15 @@ def test_a_damaged_recording_is_named_and_the_rest_is_kept(dataset, tmp_path):
     whole = recording.read_bytes()
     recording.write_bytes(whole[:100])
     out = tmp_path / "run"
-    arguments, env = command(broken, out, tmp_path)
-    ended = subprocess.run(arguments, env=env, capture_output=True, text=True, timeout=120)
+    config = experiment(broken, tmp_path)
+    ended = semflip("run", config, "--out", out)
     assert ended.returncode == 2, ended.stderr
     assert "sequences/b" in ended.stderr
-    assert "Traceback" not in ended.stderr
     kept = {p.name: p.stat().st_mtime_ns for p in out.glob("synth/parts/a-*/*.json")}
     assert len(kept) == 6
     recording.write_bytes(whole)
-    subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    again = semflip("run", config, "--out", out)
+    assert again.returncode == 0, again.stderr
     assert (out / "done").exists()
     made = json.loads((out / "manifest.json").read_text())["stages"]["synth"]
     assert sum(notes["questions_made_now"] for notes in made) == 12

@@ -17,15 +17,10 @@ from semflip_train.synthesis import filters, stage
 from semflip_train.synthesis.contact_sheet import write_contact_sheet
 from semflip_train.synthesis.qflip import Proposal
 from semflip_train.synthesis.samples import read_samples
-from train.test_pipeline import settings_for, write_colour_dataset
+from support.colour_runs import settings_for
 
 WIDTH = 220
 QUESTIONS = 6
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return write_colour_dataset(tmp_path_factory.mktemp("colours"))
 
 
 def run_with(dataset, folder, **synthesis: object) -> RunDirectory:
