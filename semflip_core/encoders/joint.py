@@ -33,10 +33,10 @@ from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
 
 Array = NDArray[np.float32]
 
-VERSION = 4
+VERSION = 5
 #: Share of the first space in a frame's relevance.
 FIRST_SPACE = 0.85
-WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15)
+WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18)
 AGREEMENT_STATISTICS = 3
 SHAPE_STATISTICS = 7
 

@@ -18,7 +18,7 @@ NEIGHBOURS = 2
 Z_LIMIT = 12.0
 #: What a region full of the colour asked for adds to its z-score.
 COLOUR_WEIGHT = 2.5
-PHRASE_STATISTICS = 16
+PHRASE_STATISTICS = 19
 PAIR_STATISTICS = 5
 #: Picture widths within which one thing stands beside or on another.
 NEAR = 0.3
@@ -92,6 +92,7 @@ def ground(
     first = int(top[0])
     reached = np.array([top_mean(column) for column in nearest.T])
     chance = np.array([space.chance(query) for query in queries])
+    elsewhere, highest = space.places.reached(queries)
     statistics = np.array(
         [
             z[first],
@@ -110,6 +111,9 @@ def ground(
             reached[0] - chance[0],
             reached[0] - chance[0] / 2,
             reached[1] - chance[1] / 2,
+            reached[0] - elsewhere[0],
+            reached[1] - elsewhere[1],
+            reached[0] - highest,
         ],
         np.float32,
     )

@@ -20,6 +20,40 @@ SYNONYM = 0.6
 CHANCE_SHARE = 0.01
 #: Distractors that are always left to compete.
 FEWEST_RIVALS = 3
+#: Rooms that a phrase is judged by at least; some may show it then.
+FEWEST_ROOMS = 2
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """Whole places of which it is known what they show.
+
+    Args:
+        regions: ``(rooms, regions, dim)`` unit vectors, the most different ones of each room.
+        shown: ``(rooms, k)`` which ``names`` are there, -1 for no more.
+        names: ``(n, dim)`` unit vectors.
+    """
+
+    regions: Array
+    shown: NDArray[np.int64]
+    names: Array
+
+    def reached(self, phrases: Array) -> tuple[Array, float]:
+        """What phrases ``(p, dim)`` of one thing reach where there is no such thing.
+
+        Other than :meth:`Space.chance` this is about places: a robot looks at many pictures, and
+        the likest region of all of them is what an absent thing is judged by.
+
+        Returns:
+            ``(p,)`` mean over the rooms of the best similarity, and the highest for the first.
+        """
+        best = (self.regions @ phrases.T).max(axis=1)
+        alike = np.append((self.names @ phrases.T).max(axis=1) > SYNONYM, False)  # -1
+        without = ~alike[self.shown].any(axis=1)
+        if without.sum() < FEWEST_ROOMS:
+            without = np.argsort(np.argsort(best[:, 0], kind="stable")) < FEWEST_ROOMS
+        mean: Array = best[without].mean(axis=0)
+        return mean, float(best[without, 0].max())
 
 
 @dataclass(frozen=True)
@@ -32,12 +66,14 @@ class Space:
         shown: ``(pictures, regions, k)`` which ``names`` each reference region shows; -1 nothing
             more, -2 unknown. Without it nothing is known of them.
         names: ``(n, dim)`` unit vectors of what they show.
+        rooms: places to judge presence by; without them each reference picture is one.
     """
 
     reference: Array
     distractors: Array
     shown: NDArray[np.int64] | None = None
     names: Array | None = None
+    rooms: Rooms | None = None
 
     def standard(self, phrases: Array) -> tuple[Array, Array]:
         """Mean and deviation ``(p,)`` of each phrase's similarity to the reference regions."""
@@ -62,6 +98,14 @@ class Space:
             similarity = similarity[~alike[shown].any(axis=1)]
         count = max(3, round(CHANCE_SHARE * len(similarity)))
         return float(np.sort(similarity)[-count:].mean()) if len(similarity) else 0.0
+
+    @cached_property
+    def places(self) -> Rooms:
+        """The rooms, or the reference pictures in their place, of which nothing is known."""
+        if self.rooms is not None:
+            return self.rooms
+        pictures, _, dim = self.reference.shape
+        return Rooms(self.reference, np.full((pictures, 1), -1), np.zeros((0, dim), np.float32))
 
     @cached_property
     def distractor_standard(self) -> tuple[Array, Array]:

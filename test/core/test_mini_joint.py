@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from semflip_core.encoders.joint import WEAKEST, JointModel
 from semflip_core.encoders.joint_grounding import PAIR_STATISTICS, PHRASE_STATISTICS
-from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
+from semflip_core.encoders.joint_space import FrameView, PhraseView, Rooms, Space
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.conse import unit
 from semflip_core.encoders.mini.regions import boxes
@@ -153,3 +153,25 @@ def test_presence_is_told_from_resemblance(model: JointModel) -> None:
     wording = np.zeros(2, np.float32)
     without = model.embed(question, wording, absent).vector[where]
     assert model.embed(question, wording, there).vector[where] > without + 0.1
+
+
+def test_presence_is_judged_by_rooms_without_such_a_thing() -> None:
+    rooms = noise(7, 4, 30)
+    rooms[0, 3] = CHAIR
+    shown = np.array([[0], [-1], [-1], [-1]])
+    honest = Rooms(rooms, shown, np.stack([CHAIR]))
+    blind = Rooms(rooms, np.full((4, 1), -1), np.stack([CHAIR]))
+    without, _ = honest.reached(CHAIR[None])
+    fooled, highest = blind.reached(CHAIR[None])
+    assert without[0] == pytest.approx((rooms[1:] @ CHAIR).max(axis=1).mean(), abs=1e-6)
+    assert fooled[0] > without[0] + 0.1
+    assert highest == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_thing_of_every_room_is_judged_by_those_that_resemble_it_least() -> None:
+    rooms = noise(8, 4, 30)
+    rooms[:2, 3] = CHAIR
+    known = Rooms(rooms, np.zeros((4, 1), np.int64), np.stack([CHAIR]))
+    mean, highest = known.reached(CHAIR[None])
+    assert mean[0] < 0.9
+    assert highest < 0.9

@@ -32,6 +32,12 @@ def text() -> TextEncoder:
         ("I need to print something. Where?", ["print"]),
         ("drive over to the blue office chair please", ["blue office chair"]),
         ("what is the colour of the sofa", ["sofa"]),
+        ("my sister forgot her red scarf in the kitchen", ["red scarf", "kitchen"]),
+        ("Somebody left a wooden tray here.", ["wooden tray"]),
+        ("Where is my sister?", ["sister"]),
+        ("whereabouts is the kettle", ["kettle"]),
+        ("Stop in front of the safe.", ["safe"]),
+        ("the blue tall vase - where?", ["blue tall vase"]),
     ],
 )
 def test_what_a_question_looks_for(parser: PhraseParser, question: str, phrases: list[str]) -> None:

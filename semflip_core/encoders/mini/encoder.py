@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from semflip_core.encoders.contract import Fingerprint, JointEmbedding, Vector
 from semflip_core.encoders.joint import VERSION, JointModel
 from semflip_core.encoders.joint_packing import pack, unpack
-from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
+from semflip_core.encoders.joint_space import FrameView, PhraseView, Rooms, Space
 from semflip_core.encoders.mini.assets import MINILM
 from semflip_core.encoders.mini.backbone import WIDTH, Backbone, resize
 from semflip_core.encoders.mini.colours import COLOURS, region_colours
@@ -58,7 +58,7 @@ class MiniEncoder:
             self._weights["reference.names"],
         )
         self._spaces = (
-            Space(self._weights["reference.projected"], distractors, *known),
+            Space(self._weights["reference.projected"], distractors, *known, self._rooms()),
             Space(self._weights["reference.conse"], distractors, *known),
         )
         self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]))
@@ -159,6 +159,15 @@ class MiniEncoder:
     def close(self) -> None:
         """Release the networks."""
         del self._backbone, self._text, self._parser
+
+    def _rooms(self) -> Rooms | None:
+        if "rooms.projected" not in self._weights.tensors:
+            return None
+        return Rooms(
+            self._weights["rooms.projected"],
+            self._weights["rooms.shown"].astype(np.int64),
+            self._weights["rooms.names"],
+        )
 
     def _wording(self, parsed: ParsedQuestion) -> Array:
         return self._weights.wording_vector(self._text.vectors([parsed.wording])[0])

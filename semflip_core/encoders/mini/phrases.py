@@ -12,7 +12,7 @@ from typing import Any
 from semflip_core.encoders.mini.colours import COLOUR_WORDS, COLOURS
 from semflip_core.encoders.mini.english import english
 
-PARSER = "en_core_web_md-3.8/rules-1"
+PARSER = "en_core_web_md-3.8/rules-2"
 MAX_PHRASES = 4
 PLACEHOLDER = "thing"
 
@@ -21,10 +21,12 @@ thing something anything everything nothing someone somebody anyone anybody stuf
 place spot location area position way kind type sort piece part one ones other others colour
 color size number amount picture image photo video frame memory view question answer front back
 side left right top bottom middle center centre end corner direction bit lot time day moment
-please thanks thank help
+please thanks thank help whereabouts idea clue tour trip visit tonight
 """
 #: Nouns that name nothing one can see.
 GENERIC = frozenset(_GENERIC.split())
+#: Who does this to a thing says whose it is; the thing is what one looks for.
+OWNING = frozenset(("leave", "forget", "lose", "misplace", "drop", "put", "need", "want"))
 #: A few typed shapes that the parser reads wrongly.
 _TYPED = (
     (re.compile(r"\b(where|what|who|how|there|that)s\b", re.IGNORECASE), r"\1 is"),
@@ -115,13 +117,13 @@ class PhraseParser:
 
 def _chunks(doc: Any) -> list[Any]:
     """Noun chunks that name something, and nouns that the parser left outside any chunk."""
-    chunks = [chunk for chunk in doc.noun_chunks if _names_something(chunk)]
+    chunks = [chunk for chunk in doc.noun_chunks if _names_something(chunk) and not _owns(chunk)]
     covered = {token.i for chunk in doc.noun_chunks for token in chunk}
     for token in doc:
-        if token.pos_ not in ("NOUN", "PROPN") or token.i in covered or token.dep_ == "compound":
+        if token.i in covered or token.dep_ == "compound" or not _stands_alone(token):
             continue
         start = token.i
-        while start > 0 and start - 1 not in covered and _describes(doc[start - 1], token):
+        while start > 0 and start - 1 not in covered and _describes(doc[start - 1], start, token):
             start -= 1
         chunk = doc[start : token.i + 1]
         if chunk.root.i == token.i and _names_something(chunk):
@@ -129,8 +131,27 @@ def _chunks(doc: Any) -> list[Any]:
     return sorted(chunks, key=lambda chunk: int(chunk.start))
 
 
-def _describes(token: Any, noun: Any) -> bool:
-    return token.head.i == noun.i and token.dep_ in ("compound", "amod", "nmod", "nummod")
+def _stands_alone(token: Any) -> bool:
+    """A noun, or what can only be one: "the safe" at the end of a request."""
+    if token.pos_ == "ADJ" and token.dep_ in ("pobj", "dobj", "nsubj", "amod", "acomp"):
+        at_end = token.i + 1 == len(token.doc) or token.nbor().pos_ in ("PUNCT", "SPACE")
+        return bool(at_end and token.i > 0 and token.nbor(-1).lower_ in ("the", "my", "our"))
+    return token.pos_ in ("NOUN", "PROPN")
+
+
+def _owns(chunk: Any) -> bool:
+    """Whether this is who left, lost or wants a thing, as in "my friend left a bag here"."""
+    verb = chunk.root.head
+    return (
+        chunk.root.dep_ == "nsubj"
+        and verb.lemma_ in OWNING
+        and any(child.dep_ == "dobj" and child.pos_ in ("NOUN", "PROPN") for child in verb.children)
+    )
+
+
+def _describes(word: Any, start: int, noun: Any) -> bool:
+    """Whether a word belongs to what begins at ``start`` and ends with the noun."""
+    return word.dep_ in ("compound", "amod", "nmod", "nummod") and start <= word.head.i <= noun.i
 
 
 def _names_something(chunk: Any) -> bool:

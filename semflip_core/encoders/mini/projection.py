@@ -43,6 +43,10 @@ TENSORS = {
     "wording.mean": 1,
     "wording.basis": 2,
 }
+#: Added by :mod:`semflip_train.projection_rooms`: all or none.
+ROOM_TENSORS = {"rooms.projected": 3, "rooms.shown": 2, "rooms.names": 2}
+#: These change what a question is judged by, and nothing that is stored of a frame.
+OF_QUESTIONS = ("wording.", "rooms.")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class ProjectionWeights:
             pictures in each space; ``reference.shown (p, r, 3)`` which of ``reference.names
             (n, 384)`` each shows, -1 none, -2 unknown; ``distractors (d, 384)`` centred unit
             vectors; ``wording.*`` directions of questions without their nouns, one for each kind
-            of question.
+            of question; ``rooms.*`` of whole rooms ``(r, n, 384)`` their most different regions,
+            which of ``rooms.names`` they show ``(r, k)``, -1 for no more; may be absent.
         header: how they were made, with ``distractor_names``.
     """
 
@@ -74,7 +79,7 @@ class ProjectionWeights:
     @property
     def frame_digest(self) -> str:
         """Hash of the tensors that change what is stored per frame."""
-        return self._digest([n for n in sorted(self.tensors) if not n.startswith("wording.")])
+        return self._digest([n for n in sorted(self.tensors) if not n.startswith(OF_QUESTIONS)])
 
     def _digest(self, names: list[str]) -> str:
         digest = hashlib.sha256(str(FORMAT).encode())
@@ -149,7 +154,8 @@ class ProjectionWeights:
 
 
 def _check(tensors: Mapping[str, Array], file: Path) -> None:
-    for name, dimensions in TENSORS.items():
+    rooms = ROOM_TENSORS if any(name in tensors for name in ROOM_TENSORS) else {}
+    for name, dimensions in {**TENSORS, **rooms}.items():
         if name not in tensors:
             raise EncoderError(f"{file}: lacks the tensor '{name}'")
         if tensors[name].ndim != dimensions:
@@ -177,6 +183,7 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         "reference.names",
         "distractors",
         "wording.basis",
+        *(name for name in rooms if name != "rooms.shown"),
     ):
         if tensors[name].shape[-1] != dim:
             raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
@@ -185,5 +192,10 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         shown.max(initial=-1.0) >= len(tensors["reference.names"])
     ):
         raise EncoderError(f"{file}: tensor 'reference.shown' does not fit what it speaks of")
+    if rooms and (
+        len(tensors["rooms.shown"]) != len(tensors["rooms.projected"])
+        or tensors["rooms.shown"].max(initial=-1.0) >= len(tensors["rooms.names"])
+    ):
+        raise EncoderError(f"{file}: tensor 'rooms.shown' does not fit what it speaks of")
     if (tensors["mlp.scale"] <= 0).any():
         raise EncoderError(f"{file}: tensor 'mlp.scale' must be positive")
