@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from semflip_ros import commands
 
 NAMES = ("ask", "refusal_node", "replay", "semflip")
 NEEDED = "import rclpy, numpy, pydantic, safetensors, semflip.msg, semflip_core, semflip_ros"
@@ -57,3 +60,16 @@ def test_a_program_runs_from_anywhere(programs: Path, name: str, tmp_path: Path)
     )
     assert run.returncode == 0, run.stderr
     assert "question" in run.stdout.lower()
+
+
+@pytest.mark.parametrize("given", [None, "4"])
+def test_numpy_has_one_thread_where_nobody_says_otherwise(given: str | None, monkeypatch) -> None:
+    name = "OPENBLAS_NUM_THREADS"
+    monkeypatch.setenv(name, given or "")
+    if given is None:
+        monkeypatch.delenv(name)
+    started: list[str] = []
+    program = SimpleNamespace(main=lambda: started.append(os.environ[name]) or 0)
+    monkeypatch.setattr(commands, "import_module", lambda _: program)
+    assert commands.refusal_node() == 0
+    assert started == [given or "1"]
