@@ -17,7 +17,7 @@ from semflip_core.memory import VideoMemory
 from support.driving import small_picture
 
 TEST_DIRECTORY = Path(__file__).resolve().parent.parent
-ROUNDS, AT_ONCE = 10, 5
+ROUNDS, AT_ONCE = 5, 10
 LONGEST_S = 1.7
 ALLOWED_LOSS_S = 1.0
 #: A recorder adds every 20 ms; where it got no processor for longer than this, that is no loss.

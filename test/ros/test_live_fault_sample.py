@@ -59,6 +59,6 @@ def test_hostile_questions_get_one_decision_each(stage) -> None:
 
 
 def test_more_than_it_can_do_for_a_while(tmp_path) -> None:
-    figures, problems = soak(tmp_path, 12.0)
+    figures, problems = soak(tmp_path, 6.0)
     assert not problems
     assert figures["by reason"]["OVERLOADED"] > figures["by reason"]["answered"] > 0
