@@ -10,6 +10,8 @@ Steps, each kept in a cache folder, so that a run that was stopped goes on where
    categories, beside plain ConSE;
 4. train on everything and write ``semflip_core/weights/mini_projection.safetensors``.
 
+The rooms that presence is judged by are added by :mod:`semflip_train.ship`.
+
 With ``--folds K`` it also writes K files that never saw one fold of the categories, which
 cross-fitted gate features need (:func:`~semflip_train.projection_vocabulary.fold_of`).
 """

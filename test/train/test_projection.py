@@ -187,3 +187,16 @@ def test_reference_regions_note_what_they_show() -> None:
     assert made.shown[0, :, 0].tolist() == [1.0] * 6
     assert made.shown[1].max() == -1.0
     assert made.shown[2, :, 0].tolist() == [-2.0] * 6
+
+
+def test_the_most_different_regions_of_a_room_hold_one_of_each_kind() -> None:
+    from semflip_train.projection_rooms import different
+
+    rng = np.random.default_rng(0)
+    kinds = np.eye(16, dtype=np.float32)[:5]
+    often = np.concatenate([np.repeat(kinds[:1], 200, axis=0), kinds[1:]])
+    noisy = often + rng.normal(0, 0.01, often.shape).astype(np.float32)
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    kept = different(noisy, 5)
+    assert sorted((kept @ kinds.T).argmax(axis=1).tolist()) == [0, 1, 2, 3, 4]
+    assert len(different(noisy[:3], 5)) == 3
