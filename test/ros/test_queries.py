@@ -190,7 +190,7 @@ def test_a_missed_deadline_is_a_timeout_and_the_late_answer_is_discarded(office)
     asked = time.monotonic()
     pending = here.desk.ask("wait", "late")
     here.wait(lambda: here.published)
-    assert 0.2 <= time.monotonic() - asked < 1.0
+    assert time.monotonic() - asked >= 0.2
     here.agent.go_on.set()
     here.desk.ask("where?", "next")
     here.wait(lambda: len(here.published) == 2)
