@@ -29,13 +29,16 @@ from semflip_core.encoders.joint_grounding import (
     pairing,
     top_mean,
 )
-from semflip_core.encoders.joint_space import FrameView, PhraseView, Space
+from semflip_core.encoders.joint_space import Beside, FrameView, PhraseView, Space
+from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
 
 VERSION = 5
 #: Share of the first space in a frame's relevance.
 FIRST_SPACE = 0.85
+#: What the other model's support adds to a frame's relevance.
+BESIDE_WEIGHT = 0.5
 WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18)
 AGREEMENT_STATISTICS = 3
 SHAPE_STATISTICS = 7
@@ -47,11 +50,15 @@ class JointModel:
     Args:
         spaces: most trusted first.
         text_dimensions: length of the wording vector handed to :meth:`embed`.
+        beside_dimensions: length of what another model says beside the spaces; 0 without one.
     """
 
-    def __init__(self, spaces: Sequence[Space], text_dimensions: int) -> None:
+    def __init__(
+        self, spaces: Sequence[Space], text_dimensions: int, beside_dimensions: int = 0
+    ) -> None:
         self.spaces = tuple(spaces)
         self.text_dimensions = text_dimensions
+        self.beside_dimensions = beside_dimensions
 
     @cached_property
     def layout(self) -> dict[str, slice]:
@@ -59,7 +66,8 @@ class JointModel:
 
         For each space (``space0`` is the most trusted) what the target shows (``.target``), the
         weakest phrase (``.weakest``) and target with place (``.pairing``); then ``agreement`` of
-        the spaces, ``colour``, ``shape`` (how many phrases and frames) and ``wording``.
+        the spaces, ``colour``, ``shape`` (how many phrases and frames), ``beside`` where there is
+        another model, and ``wording``.
         """
         lengths: dict[str, int] = {}
         for number in range(len(self.spaces)):
@@ -69,6 +77,8 @@ class JointModel:
         lengths["agreement"] = AGREEMENT_STATISTICS
         lengths["colour"] = COLOUR_STATISTICS
         lengths["shape"] = SHAPE_STATISTICS
+        if self.beside_dimensions:
+            lengths["beside"] = self.beside_dimensions
         lengths["wording"] = self.text_dimensions
         ends = np.cumsum(list(lengths.values())).tolist()
         return {
@@ -82,7 +92,11 @@ class JointModel:
         return int(self.layout["wording"].stop)
 
     def embed(
-        self, phrases: Sequence[PhraseView], wording: Array, frames: Sequence[FrameView]
+        self,
+        phrases: Sequence[PhraseView],
+        wording: Array,
+        frames: Sequence[FrameView],
+        beside: Beside | None = None,
     ) -> JointEmbedding:
         """The joint embedding of a question's phrases with frames.
 
@@ -91,7 +105,14 @@ class JointModel:
             wording: ``(text_dimensions,)``: how the question asks.
             frames: at least one, in any order; the result does not depend on their order beyond
                 the order of ``relevance``.
+            beside: what another model says, where ``beside_dimensions`` is not 0.
+
+        Raises:
+            EncoderError: ``beside`` has another length.
         """
+        said = np.zeros(0, np.float32) if beside is None else beside.vector
+        if len(said) != self.beside_dimensions:
+            raise EncoderError(f"{len(said)} features beside {self.beside_dimensions} expected")
         keys = np.array([frame.key for frame in frames])
         grounded = [
             [
@@ -111,9 +132,11 @@ class JointModel:
         parts.append(np.array([mean_z.max(), top_mean(mean_z), np.median(mean_z)], np.float32))
         parts.append(colour_statistics(phrases[0], self.spaces[0], frames))
         parts.append(self._shape(phrases, mean_z, keys))
-        parts.append(np.asarray(wording, np.float32))
+        parts += [said, np.asarray(wording, np.float32)]
         vector = np.concatenate(parts).astype(np.float32)
         support = _support(grounded) + _colour_support(phrases[0], target[0].region, frames)
+        if beside is not None:
+            support = support + np.float32(BESIDE_WEIGHT) * np.clip(beside.support, -Z_LIMIT, Z_LIMIT)
         regions = np.stack(
             [frame.boxes[target[0].region[i]] for i, frame in enumerate(frames)]
         ).astype(np.float32)

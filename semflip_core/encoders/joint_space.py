@@ -56,6 +56,20 @@ class Rooms:
         return mean, float(best[without, 0].max())
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What another model says of a question, beside the spaces.
+
+    Args:
+        vector: for the gate, always of one length.
+        support: ``(frames,)`` how much more each frame shows the target than is usual; 0 where
+            the model knows nothing.
+    """
+
+    vector: Array
+    support: Array
+
+
 @dataclass(frozen=True)
 class Space:
     """A space that holds regions and phrases, with what it takes to judge a similarity.

@@ -17,6 +17,9 @@ from semflip_core.encoders.mini.backbone import WIDTH, Backbone, resize
 from semflip_core.encoders.mini.colours import COLOURS, region_colours
 from semflip_core.encoders.mini.colours import RULE as COLOUR_RULE
 from semflip_core.encoders.mini.conse import TOP_CLASSES, conse_vectors, top_classes
+from semflip_core.encoders.mini.detected import BESIDE, DetectedThings
+from semflip_core.encoders.mini.detector import Detections, Detector
+from semflip_core.encoders.mini.labels import LabelTable
 from semflip_core.encoders.mini.phrases import PARSER, ParsedQuestion, Phrase, PhraseParser
 from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
 from semflip_core.encoders.mini.regions import LAYOUT, averages, boxes
@@ -61,7 +64,9 @@ class MiniEncoder:
             Space(self._weights["reference.projected"], distractors, *known, self._rooms()),
             Space(self._weights["reference.conse"], distractors, *known),
         )
-        self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]))
+        self._detector = Detector(threads=threads)
+        self._detected = DetectedThings(LabelTable(self._weights.centred), self._spaces[0])
+        self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]), BESIDE)
 
     @property
     def dimension(self) -> int:
@@ -86,6 +91,7 @@ class MiniEncoder:
             "text": MINILM[2][:16],
             "weights": self._weights.digest,
             "joint": VERSION,
+            "labels": self._detected.digest,
         }
 
     def frame_fingerprint(self) -> Fingerprint:
@@ -97,15 +103,17 @@ class MiniEncoder:
             "classes": TOP_CLASSES,
             "colours": COLOUR_RULE,
             "frame_weights": self._weights.frame_digest,
+            **self._detector.fingerprint(),
         }
 
     def encode_frame(self, rgb: Picture) -> FrameFeatures:
-        """Regions of one picture, about 56 kB.
+        """Regions of one picture and what the detector saw, about 58 kB.
 
         Returns:
             ``projected (n, 384)`` int8 with ``scale (n,)``; ``classes (n, 10)`` and
             ``probabilities (n, 10)`` (ConSE, unpacked at query time); ``colours (n, 11)`` uint8
-            shares of 255; ``distractors (2, d)`` float16 best z-scores; ``grid (2,)`` its size.
+            shares of 255; ``distractors (2, d)`` float16 best z-scores; ``grid (2,)`` its size;
+            ``coco_*`` of :class:`~.detector.Detections`.
 
         Raises:
             EncoderError: not colour, or a side under 16 pixels.
@@ -131,6 +139,7 @@ class MiniEncoder:
                 "colours": np.round(region_colours(picture) * 255).astype(np.uint8),
                 "distractors": np.stack(best).astype(np.float16),
                 "grid": np.array(grid.shape[:2], np.uint16),
+                **self._detector.detect(rgb).arrays(),
             }
         )
 
@@ -141,7 +150,9 @@ class MiniEncoder:
         parsed = self._parser.parse(question)
         phrases = [self._phrase_view(phrase) for phrase in parsed.phrases]
         views = [self._view(frame.record.id, frame.features) for frame in frames]
-        return self._joint.embed(phrases, self._wording(parsed), views)
+        detections = [Detections.from_arrays(frame.features.arrays) for frame in frames]
+        beside = self._detected.beside(phrases, views, detections)
+        return self._joint.embed(phrases, self._wording(parsed), views, beside)
 
     def region_vectors(self, features: FrameFeatures) -> Vector:
         """``(regions, 384)`` unit vectors of the projected regions."""
@@ -158,7 +169,7 @@ class MiniEncoder:
 
     def close(self) -> None:
         """Release the networks."""
-        del self._backbone, self._text, self._parser
+        del self._backbone, self._detector, self._text, self._parser
 
     def _rooms(self) -> Rooms | None:
         if "rooms.projected" not in self._weights.tensors:
