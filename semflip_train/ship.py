@@ -33,7 +33,7 @@ SAMPLE = Path("data/sample")
 SEED, TRAIN, CALIBRATION = 910, 12, 3
 #: The first so many of the training rooms are what resemblance is judged by
 #: (:mod:`semflip_train.projection_rooms`); the gate does not learn from them.
-REFERENCE = 5
+REFERENCE = 7
 
 
 def render(folder: Path, assets: Path | None) -> Path:

@@ -136,7 +136,8 @@ class JointModel:
         vector = np.concatenate(parts).astype(np.float32)
         support = _support(grounded) + _colour_support(phrases[0], target[0].region, frames)
         if beside is not None:
-            support = support + np.float32(BESIDE_WEIGHT) * np.clip(beside.support, -Z_LIMIT, Z_LIMIT)
+            more = np.clip(beside.support, -Z_LIMIT, Z_LIMIT)
+            support = support + np.float32(BESIDE_WEIGHT) * more
         regions = np.stack(
             [frame.boxes[target[0].region[i]] for i, frame in enumerate(frames)]
         ).astype(np.float32)

@@ -79,6 +79,18 @@ def test_a_colour_asked_for_chooses_the_frame_and_the_place(mini: MiniEncoder) -
         assert int(mini.encode(question, frames).relevance.argmax()) == best
 
 
+def test_the_detector_speaks_only_of_what_it_knows_and_of_colours(mini: MiniEncoder) -> None:
+    frames = memory(mini, [blocks((200, 30, 30)), blocks((30, 60, 190))])
+    where = mini.layout["beside"]
+    known = mini.encode("Where is the couch?", frames).vector[where]
+    unknown = mini.encode("Where is the fire extinguisher?", frames).vector[where]
+    coloured = mini.encode("Where is the red fire extinguisher?", frames).vector[where]
+    assert known[0] == 1.0 and np.abs(known[1:]).max() > 0.1
+    assert not unknown[:13].any() and unknown[-1] == 0.0
+    assert 0.0 < coloured[-1] <= 1.0
+    assert not coloured[:13].any()
+
+
 def test_order_of_frames_changes_nothing_but_the_order(mini: MiniEncoder) -> None:
     frames = memory(mini, [blocks((200, 30, 30)), blocks((30, 60, 190)), blocks((250, 250, 250))])
     one, two = mini.encode("the red box", frames), mini.encode("the red box", frames[::-1])

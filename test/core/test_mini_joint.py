@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from semflip_core.encoders.joint import WEAKEST, JointModel
 from semflip_core.encoders.joint_grounding import PAIR_STATISTICS, PHRASE_STATISTICS
-from semflip_core.encoders.joint_space import FrameView, PhraseView, Rooms, Space
+from semflip_core.encoders.joint_space import Beside, FrameView, PhraseView, Rooms, Space
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.conse import unit
 from semflip_core.encoders.mini.regions import boxes
+from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
 DIM = 64
@@ -88,6 +89,26 @@ def test_the_frame_in_the_colour_asked_for_is_the_evidence(model: JointModel) ->
     frames = [frame(k, model, {40: CHAIR}, RED if k == 2 else BLUE) for k in range(4)]
     joint = model.embed([phrase(CHAIR, CHAIR, RED)], np.zeros(2, np.float32), frames)
     assert int(joint.relevance.argmax()) == 2
+
+
+def test_another_model_s_word_is_a_group_of_its_own_and_moves_the_evidence(
+    model: JointModel,
+) -> None:
+    both = JointModel(model.spaces, text_dimensions=2, beside_dimensions=3)
+    frames = [frame(k, model, {}) for k in range(6)]
+    said = Beside(np.array([1, 2, 3], np.float32), 30.0 * np.eye(6, dtype=np.float32)[4])
+    wording = np.zeros(2, np.float32)
+    alone = model.embed([phrase(CHAIR, CHAIR)], wording, frames)
+    joint = both.embed([phrase(CHAIR, CHAIR)], wording, frames, said)
+    assert both.dimension == model.dimension + 3
+    assert joint.vector[both.layout["beside"]].tolist() == [1, 2, 3]
+    rest = np.delete(joint.vector, both.layout["beside"])
+    np.testing.assert_array_equal(rest, alone.vector)
+    assert joint.relevance.argmax() == 4
+    with pytest.raises(EncoderError, match="beside"):
+        both.embed([phrase(CHAIR, CHAIR)], wording, frames)
+    with pytest.raises(EncoderError, match="beside"):
+        model.embed([phrase(CHAIR, CHAIR)], wording, frames, said)
 
 
 def test_a_thing_elsewhere_does_not_place_the_target(model: JointModel) -> None:

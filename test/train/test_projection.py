@@ -189,14 +189,11 @@ def test_reference_regions_note_what_they_show() -> None:
     assert made.shown[2, :, 0].tolist() == [-2.0] * 6
 
 
-def test_the_most_different_regions_of_a_room_hold_one_of_each_kind() -> None:
-    from semflip_train.projection_rooms import different
+def test_of_a_room_the_regions_stay_that_most_words_are_drawn_to() -> None:
+    from semflip_train.projection_rooms import drawn_to, vocabulary
 
-    rng = np.random.default_rng(0)
-    kinds = np.eye(16, dtype=np.float32)[:5]
-    often = np.concatenate([np.repeat(kinds[:1], 200, axis=0), kinds[1:]])
-    noisy = often + rng.normal(0, 0.01, often.shape).astype(np.float32)
-    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
-    kept = different(noisy, 5)
-    assert sorted((kept @ kinds.T).argmax(axis=1).tolist()) == [0, 1, 2, 3, 4]
-    assert len(different(noisy[:3], 5)) == 3
+    regions = np.eye(16, dtype=np.float32)
+    words = regions[[3, 3, 3, 9, 9, 12]]
+    assert drawn_to(regions, words, 2).argmax(axis=1).tolist() == [3, 9]
+    assert len(drawn_to(regions[:3], words[:, :16], 5)) == 3
+    assert {"fire extinguisher", "red chair"} <= set(vocabulary())

@@ -60,7 +60,7 @@ class ProjectionWeights:
             pictures in each space; ``reference.shown (p, r, 3)`` which of ``reference.names
             (n, 384)`` each shows, -1 none, -2 unknown; ``distractors (d, 384)`` centred unit
             vectors; ``wording.*`` directions of questions without their nouns, one for each kind
-            of question; ``rooms.*`` of whole rooms ``(r, n, 384)`` their most different regions,
+            of question; ``rooms.*`` of whole rooms ``(r, n, 384)`` regions that words are drawn to,
             which of ``rooms.names`` they show ``(r, k)``, -1 for no more; may be absent.
         header: how they were made, with ``distractor_names``.
     """
