@@ -95,10 +95,8 @@ def test_a_broken_picture_is_counted_named_once_and_the_next_is_kept(caplog) -> 
 
 def test_images_beyond_the_backlog_are_dropped_and_counted_never_waited_for() -> None:
     lane = Lane(backlog_bytes=1000)
-    began = time.monotonic()
-    for index in range(10):  # its thread has not started: everything waits
+    for index in range(10):  # its thread has not started: to wait for it would be for ever
         lane.drive(index, size=400)
-    assert time.monotonic() - began < 0.5
     lane.feed.start()
     lane.feed.stop()
     assert lane.feed.counts()["backlog"] == 8
