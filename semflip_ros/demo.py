@@ -140,6 +140,7 @@ class Demo:
             "pose_reliability": "reliable",
             "image_depth": 500,  # a node that the machine keeps waiting still gets every message
             "pose_depth": 5000,
+            "keyframes.max_waiting_frames": 500,  # poses may come in one late burst
             "pose_source": "odometry",
             "memory_path": str(self._memory_file),
             "map_id": "demo",
