@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from semflip_core.encoders.mini.coco_names import KINDS, SYNONYMS, WORDS
 from semflip_core.encoders.mini.detector import CLASSES, Detections
+from semflip_core.encoders.mini.tensors import read_tensors
 from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
@@ -317,20 +318,8 @@ def save_labels(path: Path, words: Array, kinds: Array, reference: tuple[Array, 
 
 
 def _read(path: Path) -> tuple[dict[str, Array], str]:
-    from safetensors import SafetensorError, safe_open
-
-    cure = "make it with: python -m semflip_train.detector_convert"
-    if not path.is_file():
-        raise EncoderError(f"{path}: no such labels; {cure}")
-    try:
-        with safe_open(path, framework="numpy") as opened:
-            metadata = opened.metadata() or {}
-            tensors = {
-                name: opened.get_tensor(name).astype(np.float32)
-                for name in opened.keys()  # noqa: SIM118
-            }
-    except (SafetensorError, OSError, ValueError) as error:
-        raise EncoderError(f"{path}: not a readable safetensors file: {error}") from error
+    cure = "make it with: python -m semflip_train.detector_labels"
+    tensors, metadata = read_tensors(path, "labels", cure)
     if metadata.get(HEADER_KEY) != words_digest():
         raise EncoderError(f"{path}: vectors of other words than these; {cure}")
     shapes = {"words": len(WORDS), "kinds": len(KINDS)}

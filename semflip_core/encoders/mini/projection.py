@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from semflip_core.encoders.mini.conse import unit
+from semflip_core.encoders.mini.tensors import read_tensors
 from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
@@ -127,22 +128,9 @@ class ProjectionWeights:
         Raises:
             EncoderError: missing, damaged, or its tensors do not fit together.
         """
-        from safetensors import SafetensorError, safe_open
-
         file = Path(path)
-        if not file.is_file():
-            raise EncoderError(
-                f"{file}: no such weights; make them with: python -m semflip_train.projection"
-            )
-        try:
-            with safe_open(file, framework="numpy") as opened:
-                metadata = opened.metadata() or {}
-                tensors = {
-                    name: opened.get_tensor(name).astype(np.float32)
-                    for name in opened.keys()  # noqa: SIM118
-                }
-        except (SafetensorError, OSError, ValueError) as error:
-            raise EncoderError(f"{file}: not a readable safetensors file: {error}") from error
+        cure = "make them with: python -m semflip_train.projection"
+        tensors, metadata = read_tensors(file, "weights", cure)
         try:
             header = json.loads(metadata.get(HEADER_KEY, ""))
         except json.JSONDecodeError as error:
