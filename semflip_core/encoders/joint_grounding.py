@@ -90,9 +90,6 @@ def ground(
     everywhere = [(values - usual) / spread for values in everywhere]
     top = np.argsort(-z, kind="stable")[:TOP_FRAMES]
     first = int(top[0])
-    reached = np.array([top_mean(column) for column in nearest.T])
-    chance = np.array([space.chance(query) for query in queries])
-    elsewhere, highest = space.places.reached(queries)
     statistics = np.array(
         [
             z[first],
@@ -108,16 +105,31 @@ def ground(
             local_margin[top].mean(),
             unusual.max(),
             unusual[top].mean(),
-            reached[0] - chance[0],
-            reached[0] - chance[0] / 2,
-            reached[1] - chance[1] / 2,
-            reached[0] - elsewhere[0],
-            reached[1] - elsewhere[1],
-            reached[0] - highest,
+            *_above_absence(space, queries, nearest),
         ],
         np.float32,
     )
     return Grounding(z, unusual.astype(np.float32), everywhere, region, statistics)
+
+
+def _above_absence(space: Space, queries: Array, nearest: Array) -> tuple[float, ...]:
+    """How far a phrase and its naked noun reach above what they reach where there is none.
+
+    Args:
+        queries: ``(2, dim)`` the phrase and its noun.
+        nearest: ``(frames, 2)`` best similarity of each.
+    """
+    reached = np.array([top_mean(column) for column in nearest.T])
+    chance = np.array([space.chance(query) for query in queries])
+    elsewhere, highest = space.places.reached(queries)
+    return (
+        reached[0] - chance[0],
+        reached[0] - chance[0] / 2,
+        reached[1] - chance[1] / 2,
+        reached[0] - elsewhere[0],
+        reached[1] - elsewhere[1],
+        reached[0] - highest,
+    )
 
 
 def colour_statistics(phrase: PhraseView, space: Space, frames: Sequence[FrameView]) -> Array:

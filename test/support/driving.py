@@ -10,10 +10,13 @@ import numpy as np
 
 from semflip_core.images import StoredPicture, store_raw
 from semflip_core.ingest import Ingest
+from semflip_core.memory import VideoMemory
 from semflip_core.poses import Pose, quaternion_from_yaw
 from semflip_core.settings import KeyframeSettings
 
 SECOND = 10**9
+#: Every picture a tenth of a second after the last is a candidate, wherever the robot is.
+FAST = KeyframeSettings(min_interval_s=0.1, min_translation_m=0.0)
 
 
 @dataclass(frozen=True)
@@ -70,3 +73,11 @@ def feed(ingest: Ingest, messages: Iterable[Message]) -> list[int]:
             seed = message.stamp_ns // 10**6
             kept += ingest.offer(message.stamp_ns, lambda seed=seed: small_picture(seed))
     return kept
+
+
+def ingest(memory: VideoMemory | None = None, **options) -> Ingest:
+    """An ingest of every candidate into a memory in RAM, on the map ``today``."""
+    options.setdefault("map_id", "today")
+    return Ingest(
+        VideoMemory() if memory is None else memory, options.pop("settings", FAST), **options
+    )
