@@ -14,8 +14,8 @@ from pydantic import Field
 from semflip_core.errors import MissingExtraError, SemflipError
 from semflip_core.gate import Gate
 from semflip_core.settings import Settings
+from semflip_train.evened import even_weights, names
 from semflip_train.features import FeatureTable
-from semflip_train.metrics import Confusion
 from semflip_train.synthesis.samples import stable_seed
 
 #: The largest threshold that a gate may have.
@@ -35,6 +35,16 @@ class CalibrationSettings(Settings):
         default=0.05, gt=0.0, lt=1.0, description="Most unanswerable questions answered."
     )
     delta: float = Field(default=0.05, gt=0.0, lt=1.0, description="Chance that it is more.")
+    rests_on: tuple[str, ...] | None = Field(
+        default=None,
+        description="Q-Flip strategies, and vflip, that best balanced accuracy rests on; None: "
+        "all. Those that words alone decide are easy, and would move the threshold up.",
+    )
+    evened: bool = Field(
+        default=False,
+        description="Weigh rows so that naming a colour or a place does not tell the answer; of "
+        "best balanced accuracy.",
+    )
     fit_temperature: bool = True
     temperature_share: float = Field(
         default=0.5, gt=0.0, lt=1.0, description="Source questions used for the temperature alone."
@@ -85,12 +95,27 @@ def risk_control_threshold(
     return min(tau, BELOW_ONE)
 
 
-def balanced_threshold(labels: NDArray[np.integer], scores: NDArray[np.floating]) -> float:
-    """The threshold of best balanced accuracy; the middle of the widest best range."""
+def balanced_threshold(
+    labels: NDArray[np.integer],
+    scores: NDArray[np.floating],
+    weights: NDArray[np.floating] | None = None,
+) -> float:
+    """The threshold of best balanced accuracy; the middle of the widest best range.
+
+    Args:
+        weights: ``(n,)`` of the rows; None: all alike.
+    """
     ordered = np.unique(np.asarray(scores, np.float64))
     edges = np.concatenate([[0.0], (ordered[1:] + ordered[:-1]) / 2.0, [BELOW_ONE]])
     edges = np.clip(edges, 0.0, BELOW_ONE)
-    quality = np.array([Confusion.of(labels, scores > edge).balanced_accuracy for edge in edges])
+    each = np.ones(len(scores)) if weights is None else np.asarray(weights, np.float64)
+    order = np.argsort(scores, kind="stable")
+    answered = np.searchsorted(np.asarray(scores, np.float64)[order], edges, side="right")
+    shares = []
+    for label in (0, 1):
+        share = np.where(np.asarray(labels) == label, each, 0.0)[order]
+        shares.append(np.append(0.0, share.cumsum())[answered] / share.sum())
+    quality = (shares[0] + 1.0 - shares[1]) / 2.0
     best = np.flatnonzero(quality >= np.nanmax(quality) - 1e-12)
     return float(np.median(edges[best]))
 
@@ -201,12 +226,30 @@ def _threshold(
     if settings.method == "fixed":
         return settings.tau, False, f"Threshold fixed at {settings.tau}."
     if settings.method == "balanced_accuracy":
-        if len(set(table.y.tolist())) < 2:
+        kinds = settings.rests_on
+        counted = np.array(
+            [
+                kinds is None or sample.label == 0 or (sample.strategy or sample.kind) in kinds
+                for sample in table.samples
+            ],
+            bool,
+        )
+        labels = table.y[counted]
+        among = "" if kinds is None else f" among {', '.join(kinds)}"
+        if len(set(labels.tolist())) < 2:
             raise CalibrationError(
-                "best balanced accuracy needs answerable and unanswerable calibration pairs"
+                "best balanced accuracy needs answerable and unanswerable calibration pairs" + among
             )
-        tau = balanced_threshold(table.y, scores)
-        return tau, False, f"Threshold {tau:.4f} of best balanced accuracy."
+        weights = None
+        if settings.evened:
+            asked = [s.question for s, kept in zip(table.samples, counted, strict=True) if kept]
+            weights = even_weights(asked, labels, names)
+            if not weights[labels == 1].any():
+                raise CalibrationError(
+                    "evened: no unanswerable question here names what an answerable one names"
+                )
+        tau = balanced_threshold(labels, scores[counted], weights)
+        return tau, False, f"Threshold {tau:.4f} of best balanced accuracy{among}."
     chosen = one_per_source(table, settings.seed)
     tau_or_none = risk_control_threshold(scores[chosen], settings.alpha, settings.delta)
     promise = (

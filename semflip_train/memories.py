@@ -77,12 +77,12 @@ def sequence_memory(
                     "in dataset.yaml and that poses and pictures overlap in time"
                 )
             logger.info("%s: %d keyframes, %s", sequence, len(memory), dict(ingest.counters))
-            _save(memory, file)
+            save_memory(memory, file)
         write_whole(done, key)
     return VideoMemory(file)
 
 
-def _save(memory: VideoMemory, file: Path) -> None:
+def save_memory(memory: VideoMemory, file: Path) -> None:
     """Have everything on disk, or stop: what RAM alone holds would be missed by the next stage."""
     try:
         memory.flush()
@@ -120,7 +120,7 @@ class SequenceFrames:
             if progress is not None:
                 progress(done, len(missing))
         if missing and self.memory.path is not None:
-            _save(self.memory, self.memory.path)
+            save_memory(self.memory, self.memory.path)
         return len(missing)
 
     def features(self, keyframe_id: int) -> FrameFeatures:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,43 @@ def calibrate_stage(run: RunDirectory) -> Gate:
     return done.gate
 
 
+def make_gate(
+    run: RunDirectory,
+    engine: Engine,
+    progress: Progress | None = None,
+    assets: Path | None = None,
+) -> tuple[Gate, Counter[str]]:
+    """All stages up to the calibrated gate, and how many samples of each kind it learned from.
+
+    Args:
+        assets: furniture libraries, where the experiment renders its datasets.
+    """
+    simulate_stage(run, assets, progress, engine)
+    folds_stage(run, assets, progress, engine)
+    counts = synthesise(run, engine, progress)
+    embed(run, engine, progress)
+    train_stage(run, progress)
+    return calibrate_stage(run), counts
+
+
+def folds_stage(
+    run: RunDirectory,
+    assets: Path | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> None:
+    """Make the projections that features are cross-fitted with, where they are not there yet."""
+    if run.settings.cross_fit is None:
+        return
+    from semflip_train.projection_folds import make_folds, missing_folds
+
+    folder = Path(run.settings.cross_fit)
+    if missing_folds(folder):
+        with run.stage("cross_fit") as notes:
+            notes["made"] = missing_folds(folder)
+            make_folds(folder, assets, engine=engine, progress=progress)
+
+
 def run_experiment(
     run: RunDirectory,
     engine: Engine,
@@ -80,11 +118,7 @@ def run_experiment(
     """
     from semflip_train.report import write_report
 
-    simulate_stage(run, assets, progress, engine)
-    synthesise(run, engine, progress)
-    embed(run, engine, progress)
-    train_stage(run, progress)
-    calibrate_stage(run)
+    make_gate(run, engine, progress, assets)
     with run.stage("evaluate") as notes:
         asked = judge_ahead(run, engine, progress)
         metrics = evaluate_stage(

@@ -1,4 +1,4 @@
-"""Make mini's weights again: ``python -m semflip_train.projection`` (about an hour, 2 cores).
+"""Make mini's weights again: ``python -m semflip_train.projection`` (about 15 minutes, 2 cores).
 
 Steps, each kept in a cache folder, so that a run that was stopped goes on where it was:
 
@@ -8,12 +8,12 @@ Steps, each kept in a cache folder, so that a run that was stopped goes on where
 2. pool EfficientNet-Lite2 features over regions, of renders and of real photographs;
 3. measure: train with one quarter of the categories held out, report AUROC on known and on held-out
    categories, beside plain ConSE;
-4. train on everything and write ``semflip_core/weights/mini_projection.safetensors``.
+4. train on everything, add the rooms that presence is judged by
+   (:mod:`~semflip_train.projection_rooms`), and write
+   ``semflip_core/weights/mini_projection.safetensors``.
 
-The rooms that presence is judged by are added by :mod:`semflip_train.ship`.
-
-With ``--folds K`` it also writes K files that never saw one fold of the categories, which
-cross-fitted gate features need (:func:`~semflip_train.projection_vocabulary.fold_of`).
+:mod:`semflip_train.projection_folds` makes the projections that training features are
+cross-fitted with, from the same scenes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +38,18 @@ from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWei
 from semflip_core.encoders.mini.regions import averages
 from semflip_core.encoders.mini.text import TextEncoder
 from semflip_core.errors import ConfigError
+from semflip_train.engines import Engine, LocalEngine, load_engine
 from semflip_train.projection_fit import FitSettings, Rows, apply, build_bank, build_rows, fit
 from semflip_train.projection_real import training_pictures
 from semflip_train.projection_report import presence_auroc
+from semflip_train.projection_rooms import add_rooms, render_reference
 from semflip_train.projection_scenes import (
     Scene,
     SceneRegions,
     heap_scene,
     load_or_pool,
     load_or_render,
+    load_pooled,
     room_scene,
 )
 from semflip_train.projection_vocabulary import Named, shown, split, vocabulary
@@ -58,16 +63,20 @@ from semflip_train.projection_weights import (
     sample_rows,
 )
 from semflip_train.projection_words import BACKGROUND, DISTRACTORS, questions
+from semflip_train.shown import steps
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.stores import content_hash
 
 Array = NDArray[np.float32]
+Progress = Callable[[str, int, int], None]
 
 logger = logging.getLogger("semflip")
 
 ROOM_SEED = 500_000
 ROOM_VIEWS = 20
 HEAP_VIEWS = 8
+#: kind of scene -> how many are rendered.
+COUNTS = {"room": 50, "heap": 120, "painted-room": 70, "painted-heap": 120}
 #: kind of scene -> share of its things that is painted over, and offset of its seeds.
 PAINTED_SCENES = {"painted-room": (0.8, 10_000), "painted-heap": (0.6, 10_000)}
 #: Counts changes of the training itself, which make kept results stale.
@@ -77,8 +86,8 @@ KEPT_OUT = 6
 #: Scenes that similarities are judged against: every so manieth of these, never trained on.
 REFERENCE_KIND, REFERENCE_EVERY = "painted-room", 7
 #: Pictures kept of all of them and of the photographs, and how many regions of each.
-REFERENCE_RENDERS = 80
-REFERENCE_PHOTOGRAPHS = 20
+REFERENCE_RENDERS = 60
+REFERENCE_PHOTOGRAPHS = 15
 REFERENCE_REGIONS = 40
 
 
@@ -117,34 +126,33 @@ class Material:
         return [i for i in self.trained if (i % KEPT_OUT == 0) == measuring]
 
 
+def scenes_folder() -> Path:
+    """Where rendered scenes are kept."""
+    return cache_folder() / "projection-scenes"
+
+
 def gather(
-    assets: Path | None, counts: Mapping[str, int], backbone: Backbone, folder: Path
+    assets: Path | None,
+    counts: Mapping[str, int],
+    backbone: Backbone,
+    folder: Path,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
 ) -> Material:
     """Render, pool and read everything that training needs; nothing is made twice.
 
     Args:
         counts: kind of scene -> how many.
+        engine: renders several scenes at once; None: one after the other.
     """
-    catalogue = FurnitureCatalogue(find_furniture(assets))
+    libraries = find_furniture(assets)
+    catalogue = FurnitureCatalogue(libraries)
     named = vocabulary(catalogue)
-
-    def render(kind: str, seed: int) -> Scene:
-        share, first = PAINTED_SCENES.get(kind, (0.0, 0))
-        if kind.endswith("room"):
-            room = ROOM_SEED + first + seed
-            return room_scene(catalogue, seed=room, views=ROOM_VIEWS, paint_share=share)
-        return heap_scene(catalogue, named, seed=first + seed, views=HEAP_VIEWS, paint_share=share)
-
-    scenes: list[SceneRegions] = []
-    reference: list[int] = []
-    for kind, count in counts.items():
-        for seed in range(count):
-            file = folder / f"{kind}-{seed:05d}.safetensors"
-            scene = load_or_render(file, partial(render, kind, seed))
-            if kind == REFERENCE_KIND and seed % REFERENCE_EVERY == 0:
-                reference.append(len(scenes))
-            scenes.append(load_or_pool(file, scene, backbone))
-            _progress(kind, seed, count)
+    names = [f"{kind}-{seed:05d}" for kind, count in counts.items() for seed in range(count)]
+    root = json.dumps([str(folder), str(libraries)])
+    (engine or LocalEngine()).map(scene_unit, root, names, progress)
+    scenes = [load_pooled(folder / f"{name}.safetensors") for name in names]
+    reference = [n for n, name in enumerate(names) if _judges(name)]
     words = shown(named, (model for scene in scenes for model in scene.models))
     text = TextEncoder()
     corpus = content_hash(json.dumps([questions(), DISTRACTORS, BACKGROUND]))[:12]
@@ -168,6 +176,42 @@ def gather(
         vectors=dict(zip(texts, centred, strict=True)),
         folder=folder,
     )
+
+
+def scene_unit(root: str, name: str, progress: Progress | None = None) -> dict[str, Any]:
+    """Render and pool one scene, unless it is there.
+
+    Args:
+        root: JSON of the cache folder and the folder of the furniture libraries.
+        name: kind and number.
+    """
+    folder, libraries = json.loads(root)
+    file = Path(folder) / f"{name}.safetensors"
+    catalogue, named, backbone = _tools(libraries)
+    kind, number = name.rsplit("-", 1)
+    share, first = PAINTED_SCENES.get(kind, (0.0, 0))
+    seed = first + int(number)
+
+    def render() -> Scene:
+        if kind.endswith("room"):
+            room = ROOM_SEED + seed
+            return room_scene(catalogue, seed=room, views=ROOM_VIEWS, paint_share=share)
+        return heap_scene(catalogue, named, seed=seed, views=HEAP_VIEWS, paint_share=share)
+
+    load_or_pool(file, lambda: load_or_render(file, render), backbone)
+    return {"scene": name}
+
+
+@lru_cache(maxsize=1)
+def _tools(libraries: str) -> tuple[FurnitureCatalogue, tuple[Named, ...], Backbone]:
+    catalogue = FurnitureCatalogue(Path(libraries))
+    return catalogue, vocabulary(catalogue), Backbone(threads=1)
+
+
+def _judges(name: str) -> bool:
+    """Whether similarities are judged against a scene; it is never trained on then."""
+    kind, number = name.rsplit("-", 1)
+    return kind == REFERENCE_KIND and int(number) % REFERENCE_EVERY == 0
 
 
 def _by_text(texts: Sequence[str], text: TextEncoder) -> dict[str, Array]:
@@ -286,30 +330,25 @@ def make(
 
 def main() -> None:
     """Command line; see the module's text."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     parser = argparse.ArgumentParser(prog="python -m semflip_train.projection")
     parser.add_argument("--assets", type=Path, help="root of unpacked Debian data packages")
     parser.add_argument("--out", type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument("--cache", type=Path, default=cache_folder() / "projection-scenes")
-    parser.add_argument("--rooms", type=int, default=50)
-    parser.add_argument("--heaps", type=int, default=120)
-    parser.add_argument("--painted-rooms", type=int, default=70)
-    parser.add_argument("--painted-heaps", type=int, default=120)
-    parser.add_argument("--folds", type=int, default=0, help="also write cross-fitting weights")
+    parser.add_argument("--cache", type=Path, default=scenes_folder())
+    for kind, count in COUNTS.items():
+        parser.add_argument(f"--{kind}s", type=int, default=count)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--epochs", type=int, default=FitSettings().epochs)
     parser.add_argument("--skip-measure", action="store_true")
     arguments = parser.parse_args()
-    counts = {
-        "room": arguments.rooms,
-        "heap": arguments.heaps,
-        "painted-room": arguments.painted_rooms,
-        "painted-heap": arguments.painted_heaps,
-    }
-    if sum(counts.values()) < 2 * KEPT_OUT or not arguments.painted_rooms:
+    counts = {kind: getattr(arguments, f"{kind}s".replace("-", "_")) for kind in COUNTS}
+    if sum(counts.values()) < 2 * KEPT_OUT or not counts[REFERENCE_KIND]:
         raise ConfigError(f"at least {2 * KEPT_OUT} scenes are needed, and a painted room")
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     settings = FitSettings(epochs=arguments.epochs)
     backbone = Backbone(2)
-    material = gather(arguments.assets, counts, backbone, arguments.cache)
+    engine = load_engine("local", workers=arguments.workers)
+    with steps() as progress:
+        material = gather(arguments.assets, counts, backbone, arguments.cache, engine, progress)
     measured = {} if arguments.skip_measure else measure(material, settings)
     logger.info("measured: %s", json.dumps(measured))
     header = {
@@ -318,17 +357,12 @@ def main() -> None:
         "settings": settings.model_dump(),
         "measured": measured,
     }
-    for fold in range(arguments.folds):
-        inside, _ = split(material.words, arguments.folds, fold)
-        weights = make(material, inside, settings, backbone, {**header, "without_fold": fold})
-        weights.save(arguments.out.with_name(f"{arguments.out.stem}.fold{fold}.safetensors"))
     make(material, material.words, settings, backbone, header).save(arguments.out)
+    with steps() as progress:
+        rooms = render_reference(arguments.cache, arguments.assets, engine, progress)
+    (whole,) = add_rooms([arguments.out], rooms, arguments.cache / "reference-memories")
+    whole.save(arguments.out)
     logger.info("wrote %s (%.1f MB)", arguments.out, arguments.out.stat().st_size / 1e6)
-
-
-def _progress(what: str, number: int, count: int) -> None:
-    if (number + 1) % 20 == 0 or number + 1 == count:
-        logger.info("%s: %d of %d", what, number + 1, count)
 
 
 if __name__ == "__main__":

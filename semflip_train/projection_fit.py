@@ -41,13 +41,13 @@ LABEL_STEP = 3
 class FitSettings(Settings):
     """How the projection is trained."""
 
-    hidden: int = Field(default=384, ge=8, description="Width of the MLP.")
-    epochs: int = Field(default=4, ge=1)
+    hidden: int = Field(default=768, ge=8, description="Width of the MLP.")
+    epochs: int = Field(default=10, ge=1)
     batch: int = Field(default=512, ge=8)
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.02, ge=0)
     temperature: float = Field(default=0.06, gt=0)
-    dropout: float = Field(default=0.3, ge=0, lt=1)
+    dropout: float = Field(default=0.4, ge=0, lt=1)
     residual_penalty: float = Field(default=0.02, ge=0, description="Keeps the MLP's part small.")
     real_weight: float = Field(
         default=1.0, ge=0, description="Weight of staying with ConSE on photographs."

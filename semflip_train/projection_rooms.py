@@ -13,7 +13,7 @@ the rooms together are worse. ``docs/benchmark.md`` has the figures.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -28,58 +28,91 @@ from semflip_core.encoders.mini.imagenet_names import IMAGENET_NAMES
 from semflip_core.encoders.mini.projection import ProjectionWeights
 from semflip_core.settings import KeyframeSettings
 from semflip_train.dataset import Dataset, load_dataset
-from semflip_train.memories import SequenceFrames, sequence_memory
+from semflip_train.engines import Engine
+from semflip_train.memories import sequence_memory
 from semflip_train.projection_words import BACKGROUND, DISTRACTORS
-from semflip_train.stores import BlobStore
+from semflip_train.simulate_stage import render_datasets
+from semflip_train.simulation.settings import SimulationSettings
 
 Array = NDArray[np.float32]
 
 #: Regions kept of a room.
 KEPT = 180
+#: The rooms.
+REFERENCE = SimulationSettings(
+    name="reference-rooms", seed=911, train=7, calibration=0, test=0, corridors=0.3
+)
+Progress = Callable[[str, int, int], None]
 
 
-def add_rooms(
-    weights: ProjectionWeights, root: Path, sequences: Sequence[str], folder: Path
-) -> ProjectionWeights:
-    """The weights with these sequences of a simulated dataset as rooms.
+def render_reference(
+    folder: Path,
+    assets: Path | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The dataset of :data:`REFERENCE`, rendered where it is not there yet; its folder."""
+    root = folder / f"{REFERENCE.name}-{REFERENCE.seed}"
+    if not (root / "dataset.yaml").is_file():
+        render_datasets({root: REFERENCE}, assets, progress, engine)
+    return root
+
+
+def add_rooms(files: Sequence[Path], root: Path, folder: Path) -> list[ProjectionWeights]:
+    """The weights of several files, each with the sequences of a simulated dataset as its rooms.
 
     Args:
+        files: projections, with other rooms or without; each picture is looked at once for all.
         root: written by ``semflip simulate``; ``scenes.json`` tells what each sequence shows.
         folder: where memories are kept.
 
     Raises:
-        DatasetError: no such sequence.
         StoreError: the disk does not take the memories.
     """
-    encoder = MiniEncoder()
+    first = MiniEncoder(files[0])
+    encoders = [first, *(first.with_weights(file) for file in files[1:])]
     dataset = load_dataset(root)
+    sequences = dataset.info.splits["train"]
     scenes = json.loads((root / "scenes.json").read_text(encoding="utf-8"))["sequences"]
     there = [sorted({thing["name"] for thing in scenes[s]["objects"]}) for s in sequences]
     names = sorted({name for group in there for name in group})
     shown = np.full((len(there), max(map(len, there))), -1.0, np.float32)
     for row, group in zip(shown, there, strict=True):
         row[: len(group)] = [names.index(name) for name in group]
-    words = encoder.name_vectors(vocabulary())
-    rooms = [drawn_to(_regions(encoder, dataset, s, folder), words, KEPT) for s in sequences]
-    added: Mapping[str, Array] = {
-        "rooms.projected": _half(np.stack(rooms)),
-        "rooms.names": _half(encoder.name_vectors(names)),
-        "rooms.shown": shown,
-    }
-    encoder.close()
-    header = {**weights.header, "rooms": f"{len(rooms)} simulated places, {KEPT} regions of each"}
-    return replace(weights, tensors={**weights.tensors, **added}, header=header)
+    words = [encoder.name_vectors(vocabulary()) for encoder in encoders]
+    rooms: list[list[Array]] = [[] for _ in encoders]
+    for sequence in sequences:
+        seen = _regions(encoders, dataset, sequence, folder)
+        for kept, regions, asked in zip(rooms, seen, words, strict=True):
+            kept.append(drawn_to(regions, asked, KEPT))
+    result = []
+    for file, encoder, kept in zip(files, encoders, rooms, strict=True):
+        weights = ProjectionWeights.load(file)
+        added: Mapping[str, Array] = {
+            "rooms.projected": _half(np.stack(kept)),
+            "rooms.names": _half(encoder.name_vectors(names)),
+            "rooms.shown": shown,
+        }
+        header = {
+            **weights.header,
+            "rooms": f"{len(kept)} simulated places, {KEPT} regions of each",
+        }
+        result.append(replace(weights, tensors={**weights.tensors, **added}, header=header))
+    first.close()
+    return result
 
 
-def _regions(encoder: MiniEncoder, dataset: Dataset, sequence: str, folder: Path) -> Array:
-    """``(n, 384)`` regions of all keyframes."""
-    with (
-        sequence_memory(dataset, sequence, KeyframeSettings(), folder) as memory,
-        BlobStore(folder / f"derived-{sequence}.sqlite") as derived,
-    ):
-        frames = SequenceFrames(memory, encoder, derived)
-        frames.encode_missing()
-        return np.concatenate([encoder.region_vectors(frames.features(i)) for i in frames.ids])
+def _regions(
+    encoders: Sequence[MiniEncoder], dataset: Dataset, sequence: str, folder: Path
+) -> list[Array]:
+    """``(n, 384)`` regions of all keyframes, by each encoder."""
+    rows: list[list[Array]] = [[] for _ in encoders]
+    with sequence_memory(dataset, sequence, KeyframeSettings(), folder) as memory:
+        for record in memory.records():
+            made = encoders[0].encode_frame_by(memory.picture(record.id), encoders)
+            for kept, encoder, features in zip(rows, encoders, made, strict=True):
+                kept.append(encoder.region_vectors(features))
+    return [np.concatenate(kept) for kept in rows]
 
 
 def vocabulary() -> list[str]:

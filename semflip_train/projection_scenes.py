@@ -50,7 +50,7 @@ OBJECTS = (6, 10)
 MAX_FACES = 160_000
 WIDTH, HEIGHT = 640, 480
 SCENES_VERSION = 2
-POOLED_VERSION = 1
+POOLED_VERSION = 2
 POOLED_ARRAYS = ("pooled", "cover", "within", "visible")
 LARGEST_M = 2.2
 SMALL_M = 0.6
@@ -116,18 +116,38 @@ def load_or_render(file: Path, render: Callable[[], Scene]) -> Scene:
     return Scene(pictures, labels.reshape(count, HEIGHT, WIDTH), models)
 
 
-def load_or_pool(file: Path, scene: Scene, backbone: Backbone) -> SceneRegions:
-    """Pooled regions of a scene, kept beside its file."""
-    from safetensors.numpy import load_file, save_file
+def load_or_pool(file: Path, scene: Callable[[], Scene], backbone: Backbone) -> SceneRegions:
+    """Pooled regions of a scene, kept beside its file; the scene is asked for where they are not.
 
-    pooled = file.with_suffix(f".pooled{POOLED_VERSION}.safetensors")
-    if not pooled.is_file():
-        made = scene_regions(scene, backbone)
-        partial = pooled.with_suffix(f".{os.getpid()}")
-        save_file({name: getattr(made, name) for name in POOLED_ARRAYS}, partial)
-        partial.replace(pooled)
-        return made
-    return SceneRegions(**load_file(pooled), models=scene.models)
+    Args:
+        file: of the scene.
+    """
+    from safetensors.numpy import save_file
+
+    pooled = _pooled_file(file)
+    if pooled.is_file():
+        return load_pooled(file)
+    shown = scene()
+    made = scene_regions(shown, backbone)
+    partial = pooled.with_suffix(f".{os.getpid()}")
+    arrays = {name: getattr(made, name) for name in POOLED_ARRAYS}
+    save_file(arrays, partial, metadata={"models": " ".join(made.models)})
+    partial.replace(pooled)
+    return made
+
+
+def load_pooled(file: Path) -> SceneRegions:
+    """What :func:`load_or_pool` kept of a scene."""
+    from safetensors import safe_open
+
+    with safe_open(_pooled_file(file), framework="numpy") as opened:
+        models = tuple(opened.metadata()["models"].split())
+        arrays = {name: opened.get_tensor(name) for name in POOLED_ARRAYS}
+    return SceneRegions(**arrays, models=models)
+
+
+def _pooled_file(file: Path) -> Path:
+    return file.with_suffix(f".pooled{POOLED_VERSION}.safetensors")
 
 
 def room_scene(

@@ -71,6 +71,10 @@ class ExperimentSettings(Settings):
     encoder: str = "mini"
     encoder_options: dict[str, Any] = Field(default_factory=dict)
     retriever: str | None = None
+    cross_fit: str | None = Field(
+        default=None,
+        description="Folder of projections that see training rows; None: the encoder's own.",
+    )
     keyframes: KeyframeSettings = KeyframeSettings()
     recall: RecallSettings = RecallSettings()
     decision: DecisionSettings = DecisionSettings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,38 +55,47 @@ def simulate_stage(
     missing = missing_datasets(run)
     if not missing:
         return
+    with run.stage("simulate") as notes:
+        notes |= render_datasets(missing, assets, progress, engine)
+
+
+def render_datasets(
+    datasets: Mapping[Path, SimulationSettings],
+    assets: Path | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> dict[str, int]:
+    """Render datasets, several sequences at once; returns how many sequences each has."""
     from semflip_train.simulation import benchmark
     from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 
     libraries = find_furniture(assets)
-    with run.stage("simulate") as notes:
-        items = [
-            json.dumps([str(folder), plan.name, str(libraries)])
-            for folder, settings in missing.items()
-            for plan in benchmark.planned(settings)
-        ]
-        (engine or LocalEngine()).map(render_unit, str(run.root), items, progress)
-        for folder, settings in missing.items():
-            catalogue = FurnitureCatalogue(libraries, held_out=settings.new_things > 0)
-            shown = benchmark.ShownPictures(progress, f"{folder.name} ")
-            benchmark.simulate(
-                folder, settings, catalogue, start=shown.start, advance=shown.advance
-            )
-            notes[folder.name] = len(benchmark.planned(settings))
+    items = [
+        json.dumps([str(folder), plan.name, settings.model_dump(mode="json")])
+        for folder, settings in datasets.items()
+        for plan in benchmark.planned(settings)
+    ]
+    (engine or LocalEngine()).map(render_unit, str(libraries), items, progress)
+    for folder, settings in datasets.items():
+        catalogue = FurnitureCatalogue(libraries, held_out=settings.new_things > 0)
+        shown = benchmark.ShownPictures(progress, f"{folder.name} ")
+        benchmark.simulate(folder, settings, catalogue, start=shown.start, advance=shown.advance)
+    return {folder.name: len(benchmark.planned(settings)) for folder, settings in datasets.items()}
 
 
 def render_unit(root: str, item: str, progress: Progress | None = None) -> dict[str, Any]:
-    """Render one sequence of a run's datasets; questions come when all of them are rendered.
+    """Render one sequence of a dataset; questions come when all of them are rendered.
 
     Args:
-        item: JSON of the dataset's folder, the sequence's name, and the folder of the libraries.
+        root: folder of the furniture libraries.
+        item: JSON of the dataset's folder, the sequence's name, and the dataset's settings.
     """
     from semflip_train.simulation import benchmark
     from semflip_train.simulation.catalogue import FurnitureCatalogue
 
-    folder, sequence, libraries = json.loads(item)
-    settings = RunDirectory.open(Path(root)).settings.simulate[folder]
-    catalogue = FurnitureCatalogue(Path(libraries), held_out=settings.new_things > 0)
+    folder, sequence, values = json.loads(item)
+    settings = read_settings(SimulationSettings, values, folder)
+    catalogue = FurnitureCatalogue(Path(root), held_out=settings.new_things > 0)
     shown = benchmark.ShownPictures(progress, f"{Path(folder).name} ")
     plan = next(plan for plan in benchmark.planned(settings) if plan.name == sequence)
     benchmark.render(

@@ -18,6 +18,8 @@ import numpy as np
 
 from semflip_core.encoders import Encoder, Retriever
 from semflip_core.loading import load_backends
+from semflip_core.settings import RecallSettings
+from semflip_train.cross_fit import CrossFit
 from semflip_train.dataset import Dataset, Split
 from semflip_train.engines import Engine
 from semflip_train.features import FeatureTable, SampleEmbedder, save_table
@@ -40,10 +42,20 @@ def _backends(name: str, retriever: str | None, options: str) -> tuple[Encoder, 
     return load_backends(name, retriever, json.loads(options))
 
 
+@lru_cache(maxsize=1)
+def _folds(folder: str, name: str, retriever: str | None, options: str) -> CrossFit:
+    encoder, _ = _backends(name, retriever, options)
+    return CrossFit.load(Path(folder), encoder)
+
+
 def backends(run: RunDirectory) -> tuple[Encoder, Retriever | None]:
     """Encoder and retriever of a run, loaded once in a process."""
+    return _backends(*_named(run))
+
+
+def _named(run: RunDirectory) -> tuple[str, str | None, str]:
     s = run.settings
-    return _backends(s.encoder, s.retriever, json.dumps(s.encoder_options, sort_keys=True))
+    return s.encoder, s.retriever, json.dumps(s.encoder_options, sort_keys=True)
 
 
 def _step(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
@@ -64,9 +76,47 @@ class OpenSequence:
         )
         self.cache = BlobStore(run.cache_root / f"derived-{sequence}.sqlite")
         self.frames = SequenceFrames(self.memory, self.encoder, self.cache)
+        fitted = run.settings.cross_fit
+        self.folds = None if fitted is None else _folds(fitted, *_named(run))
+
+    def views(self, samples: Sequence[Sample]) -> list[tuple[SequenceFrames, list[int]]]:
+        """Who sees which samples: the run's encoder all of them, or each fold those it should."""
+        if self.folds is None:
+            return [(self.frames, list(range(len(samples))))]
+        rows: list[list[int]] = [[] for _ in self.folds.encoders]
+        for number, sample in enumerate(samples):
+            for fold in self.folds.chosen(sample.question):
+                rows[fold].append(number)
+        return [
+            (SequenceFrames(self.memory, encoder, self.cache), chosen)
+            for encoder, chosen in zip(self.folds.encoders, rows, strict=True)
+        ]
+
+    def embedder(
+        self,
+        run: RunDirectory,
+        cache: BlobStore,
+        recall: RecallSettings,
+        frames: SequenceFrames | None = None,
+    ) -> SampleEmbedder:
+        """Embeds this sequence's samples, with the encoder of ``frames`` where they are given."""
+        chosen = frames or self.frames
+        return SampleEmbedder(
+            chosen,
+            self.frames.content(),
+            run.synth,
+            cache,
+            encoder=chosen.encoder,
+            retriever=self.retriever,
+            recall=recall,
+        )
 
     def __enter__(self) -> OpenSequence:
-        self.frames.encode_missing(_step(self._progress, f"{self._sequence} frames"))
+        progress = _step(self._progress, f"{self._sequence} frames")
+        if self.folds is None:
+            self.frames.encode_missing(progress)
+        else:
+            self.frames.encoded += self.folds.encode_missing(self.memory, self.encoder, progress)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -123,22 +173,23 @@ def features_unit(root: str, sequence: str, progress: Progress | None = None) ->
         recalls = {sequence: run.settings.recall}
         if run.single_frame_recall is not None:
             recalls[f"{sequence}.{SINGLE}"] = run.single_frame_recall
+        views = opened.views(samples)
         computed = 0
         for name, recall in recalls.items():
-            embedder = SampleEmbedder(
-                opened.frames,
-                opened.frames.content(),
-                run.synth,
-                cache,
-                encoder=opened.encoder,
-                retriever=opened.retriever,
-                recall=recall,
-            )
-            x, relevance = embedder.embed(samples, _step(progress, f"{name} features"))
-            fingerprint = dict(embedder.fingerprint)
-            rows = {"x": x, "relevance": relevance}
-            _save_rows(run.features / f"{name}.safetensors", rows, fingerprint)
-            computed += embedder.computed
+            embedder = opened.embedder(run, cache, recall)
+            parts = []
+            for frames, rows in views:
+                seen_by = opened.embedder(run, cache, recall, frames)
+                here = [samples[row] for row in rows]
+                parts.append(seen_by.embed(here, _step(progress, f"{name} features")))
+                computed += seen_by.computed
+            tensors = {
+                "x": np.concatenate([x for x, _ in parts]),
+                "relevance": np.concatenate([best for _, best in parts]),
+                "sample": np.concatenate([np.array(rows, np.int64) for _, rows in views]),
+            }
+            file = run.features / f"{name}.safetensors"
+            _save_rows(file, tensors, dict(embedder.fingerprint))
         return {
             "sequence": sequence,
             "pairs": len(samples),
@@ -155,12 +206,12 @@ def _save_rows(path: Path, rows: dict[str, Any], fingerprint: dict[str, Any]) ->
     write_whole(path, bytes(save(tensors, metadata=metadata)))
 
 
-def _load_rows(path: Path) -> tuple[Any, Any, dict[str, Any]]:
+def _load_rows(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as opened:
         fingerprint = json.loads(opened.metadata()["fingerprint"])
-        return opened.get_tensor("x"), opened.get_tensor("relevance"), fingerprint
+        return {name: opened.get_tensor(name) for name in opened.keys()}, fingerprint  # noqa: SIM118
 
 
 def synthesise(run: RunDirectory, engine: Engine, progress: Progress | None = None) -> Counter[str]:
@@ -205,10 +256,11 @@ def _table(run: RunDirectory, sequences: Sequence[str], ending: str) -> FeatureT
     rows, best, samples = [], [], list[Sample]()
     fingerprint: dict[str, Any] = {}
     for sequence in sequences:
-        x, relevance, fingerprint = _load_rows(run.features / f"{sequence}{ending}.safetensors")
-        rows.append(x)
-        best.append(relevance)
-        samples += read_samples(run.synth / f"{sequence}.jsonl")
+        tensors, fingerprint = _load_rows(run.features / f"{sequence}{ending}.safetensors")
+        rows.append(tensors["x"])
+        best.append(tensors["relevance"])
+        here = read_samples(run.synth / f"{sequence}.jsonl")
+        samples += [here[number] for number in tensors["sample"]]
     return FeatureTable(np.concatenate(rows), tuple(samples), fingerprint, np.concatenate(best))
 
 

@@ -21,6 +21,7 @@ from semflip_core.decision import LEARNED_REASONS, Reason
 from semflip_core.errors import MissingExtraError, SemflipError
 from semflip_core.gate import Gate, GateHeader
 from semflip_core.settings import Settings
+from semflip_train.evened import even_weights
 from semflip_train.features import FeatureTable
 
 logger = logging.getLogger("semflip")
@@ -38,6 +39,9 @@ class TrainingSettings(Settings):
     hidden: tuple[int, int] = (64, 32)
     dropout: float = Field(default=0.4, ge=0.0, lt=1.0)
     noise: float = Field(default=0.2, ge=0.0, description="Gaussian noise on standardised inputs.")
+    even_colours: bool = Field(
+        default=True, description="Weigh rows so that naming a colour does not tell the answer."
+    )
     learning_rate: float = Field(default=1e-3, gt=0.0)
     weight_decay: float = Field(default=5e-2, ge=0.0)
     batch: int = Field(default=128, ge=2)
@@ -276,11 +280,14 @@ def train_gate(
     x = scaling(table.x)
     dimension = x.shape[1]
     sizes = (dimension, *settings.hidden, 2)
+    weights = None
+    if settings.even_colours:
+        weights = even_weights([sample.question for sample in table.samples], y)
     members = []
     for number, seed in enumerate(settings.seeds, start=1):
         held_out = held_out_sequences(table.sequences.tolist(), seed, settings.held_out_share)
         validation = np.isin(table.sequences, held_out)
-        layers, epoch, loss = fit(x, y, validation, sizes, seed, settings)
+        layers, epoch, loss = fit(x, y, validation, sizes, seed, settings, weights)
         members.append(Member(layers, epoch, loss, held_out))
         logger.info("member %d: epoch %d, held-out loss %.4f", seed, epoch, loss)
         if progress is not None:

@@ -34,7 +34,7 @@ from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
 
-VERSION = 5
+VERSION = 6
 #: Share of the first space in a frame's relevance.
 FIRST_SPACE = 0.85
 #: What the other model's support adds to a frame's relevance.

@@ -22,7 +22,9 @@ PHRASE_STATISTICS = 19
 PAIR_STATISTICS = 5
 #: Picture widths within which one thing stands beside or on another.
 NEAR = 0.3
-COLOUR_STATISTICS = 6
+COLOUR_STATISTICS = 9
+#: Share of a colour that is added before two shares are compared.
+LITTLE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,9 @@ def colour_statistics(phrase: PhraseView, space: Space, frames: Sequence[FrameVi
     Of the frames that show the noun best: the largest share of the colour in regions that
     match about as well; the share weighted by the match; the share at the best region; how
     much better the phrase fits there than the same phrase in other colours, and than the noun.
+    Then, best of these frames, how much more of the colour there is than in the whole picture (log
+    ratio), by itself, and against the colour of which there is most so: weighted by the match, and
+    at the best region. White walls are in every picture, so a share alone says little of "white".
     """
     if phrase.colour is None:
         return np.zeros(COLOUR_STATISTICS, np.float32)
@@ -148,6 +153,9 @@ def colour_statistics(phrase: PhraseView, space: Space, frames: Sequence[FrameVi
         z = (regions @ phrase.head[0] - mean[0]) / deviation[0]
         best = int(np.argmax(z))
         share = frame.colours[:, phrase.colour]
+        ratios = np.log((frame.colours + LITTLE) / (frame.colours[-1] + LITTLE))
+        ratio = ratios[:, phrase.colour]
+        lead = ratio - np.delete(ratios, phrase.colour, axis=1).max(axis=1)
         weight = np.exp(2.0 * (z - z[best]))
         fits = float(regions[best] @ phrase.full[0])
         others = np.sort(phrase.repainted[0] @ regions[best])[-3:]
@@ -159,11 +167,15 @@ def colour_statistics(phrase: PhraseView, space: Space, frames: Sequence[FrameVi
                 share[best],
                 10.0 * (fits - float(others.mean())) if len(others) else 0.0,
                 10.0 * (fits - float(regions[best] @ phrase.head[0])),
+                ratio[z >= z[best] - 1.0].max(),
+                (lead * weight).sum() / weight.sum(),
+                lead[best],
             )
         )
     table = np.array(rows, np.float32)
     top = np.argsort(-table[:, 0], kind="stable")[:TOP_FRAMES]
-    result: Array = np.append(np.float32(1.0), table[top, 1:].mean(axis=0)).astype(np.float32)
+    mean, highest = table[top, 1:6].mean(axis=0), table[top, 6:].max(axis=0)
+    result: Array = np.concatenate([[1.0], mean, highest]).astype(np.float32)
     return result
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,7 +216,8 @@ def _write_cache(file: Path, parts: tuple[MeshPart, ...]) -> None:
             if value is not None:
                 arrays[f"{index}.{name}"] = value
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    partial = file.with_suffix(".partial.npz")
+    # Several processes may convert the same model at once.
+    partial = file.with_suffix(f".{os.getpid()}.npz")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as member:

@@ -30,6 +30,16 @@ from semflip_train.simulation.referents import (
 
 #: How often an answerable question uses which kind of phrase; near misses use looks and relations.
 KIND_WEIGHTS = {"name": 0.42, "look": 0.26, "on": 0.08, "room": 0.08, "beside": 0.06, "need": 0.1}
+#: The same for training and calibration questions, as shares. There is less to gain from names
+#: alone: a gate that saw colours in refusals only would refuse whoever names a colour.
+TRAINING_SHARES = {
+    "name": 0.36,
+    "look": 0.34,
+    "on": 0.08,
+    "room": 0.08,
+    "beside": 0.06,
+    "need": 0.08,
+}
 UNCLEAR = ("unavailable", "subjective", "needs_action", "false_premise", "ambiguous")
 
 
@@ -87,6 +97,9 @@ class QuestionWriter:
             weights = np.array([KIND_WEIGHTS[item.kind] for item in pool])
             if even:
                 weights = self._even.weights(seen, pool, alone)
+            elif self.balanced:
+                kinds = Counter(item.kind for item in pool)
+                weights = np.array([TRAINING_SHARES[i.kind] / kinds[i.kind] for i in pool])
             weights /= 1.0 + 2.0 * uses[[item.label for item in pool]]
             item = pool[int(self._rng.choice(len(pool), p=weights / weights.sum()))]
             if self._ask(seen, item, self._text(item, words)):

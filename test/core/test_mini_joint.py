@@ -7,7 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from semflip_core.encoders.joint import WEAKEST, JointModel
-from semflip_core.encoders.joint_grounding import PAIR_STATISTICS, PHRASE_STATISTICS
+from semflip_core.encoders.joint_grounding import (
+    COLOUR_STATISTICS,
+    PAIR_STATISTICS,
+    PHRASE_STATISTICS,
+)
 from semflip_core.encoders.joint_space import Beside, FrameView, PhraseView, Rooms, Space
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.conse import unit
@@ -77,12 +81,27 @@ def test_what_is_there_stands_out_and_its_frame_is_the_evidence(model: JointMode
 
 def test_the_wrong_colour_shows_on_pixels_and_in_words(model: JointModel) -> None:
     frames = [frame(k, model, {40: RED_CHAIR} if k < 3 else {}, RED) for k in range(8)]
-    right = embed(model, [phrase(RED_CHAIR, CHAIR, RED)], frames)[COLOUR : COLOUR + 6]
-    wrong = embed(model, [phrase(BLUE_CHAIR, CHAIR, BLUE)], frames)[COLOUR : COLOUR + 6]
+    right = embed(model, [phrase(RED_CHAIR, CHAIR, RED)], frames)[COLOUR : COLOUR + COLOUR_STATISTICS]
+    wrong = embed(model, [phrase(BLUE_CHAIR, CHAIR, BLUE)], frames)[COLOUR : COLOUR + COLOUR_STATISTICS]
     assert right[0] == wrong[0] == 1.0
     assert (right[1:] > wrong[1:] + 0.05).all()
-    plain = embed(model, [phrase(CHAIR, CHAIR)], frames)[COLOUR : COLOUR + 6]
+    plain = embed(model, [phrase(CHAIR, CHAIR)], frames)[COLOUR : COLOUR + COLOUR_STATISTICS]
     assert not plain.any()
+
+
+def test_a_colour_that_all_the_picture_has_says_less_than_one_that_only_the_thing_has(
+    model: JointModel,
+) -> None:
+    def lead(walls: int) -> Array:
+        seen = frame(0, model, {40: RED_CHAIR})
+        colours = np.tile(np.eye(len(COLOURS), dtype=np.float32)[walls], (COUNT, 1))
+        colours[40] = np.eye(len(COLOURS), dtype=np.float32)[RED]
+        view = FrameView(0, seen.regions, seen.distractors, seen.boxes, colours)
+        return embed(model, [phrase(RED_CHAIR, CHAIR, RED)], [view])[COLOUR : COLOUR + COLOUR_STATISTICS]
+
+    among_blue, among_red = lead(BLUE), lead(RED)
+    assert among_blue[3] == among_red[3] == 1.0  # all of the region is red, either way
+    assert (among_blue[6:] > among_red[6:] + 1.0).all()
 
 
 def test_the_frame_in_the_colour_asked_for_is_the_evidence(model: JointModel) -> None:

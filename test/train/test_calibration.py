@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,75 @@ def test_one_class_alone_is_an_error(trained):
     table = gaussian_table(seed=7, sequences=2, sources=20).where(lambda s: s.label == 0)
     with pytest.raises(CalibrationError, match="needs answerable and unanswerable"):
         calibrate(trained, table, CalibrationSettings())
+
+
+def test_weights_move_the_threshold_as_copies_of_rows_would():
+    rng = np.random.default_rng(12)
+    labels = rng.integers(0, 2, 60)
+    scores = rng.random(60).round(2) * 0.5 + 0.3 * labels
+    weights = rng.integers(1, 4, 60)
+    copied = balanced_threshold(np.repeat(labels, weights), np.repeat(scores, weights))
+    assert balanced_threshold(labels, scores, weights.astype(float)) == pytest.approx(copied)
+
+
+def test_an_evened_threshold_does_not_move_with_how_often_refusals_name_places(trained):
+    table = gaussian_table(seed=10, sequences=2, sources=80, prefix="cal")
+    words = ("Where is the cup?", "Where is the cup on the table?")
+    named = tuple(
+        s.model_copy(update={"question": words[i // 2 % 2]}) for i, s in enumerate(table.samples)
+    )
+    # Refusals that name places score higher, and come a second time.
+    far = np.array([s.label == 1 and "table" in s.question for s in named])
+    x = np.where(far[:, None], table.x + 1.5, table.x).astype(np.float32)
+    once = replace(table, x=x, samples=named)
+    again = replace(
+        once,
+        x=np.concatenate([x, x[far]]),
+        samples=named + tuple(s for s, twice in zip(named, far, strict=True) if twice),
+    )
+    settings = CalibrationSettings(fit_temperature=False, evened=True)
+    taus = [calibrate(trained, t, settings).gate.header.tau for t in (once, again)]
+    assert taus[0] == pytest.approx(taus[1])
+    with pytest.raises(CalibrationError, match="names what an answerable one names"):
+        calibrate(
+            trained,
+            replace(
+                once,
+                samples=tuple(s.model_copy(update={"question": words[s.label]}) for s in named),
+            ),
+            settings,
+        )
+
+
+def test_a_threshold_can_rest_on_some_kinds_of_questions_alone(trained):
+    table = gaussian_table(seed=9, sequences=2, sources=80, prefix="cal")
+    easy = replace(
+        table,
+        x=np.where((table.y == 1)[:, None], table.x + 6.0, table.x).astype(np.float32),
+        samples=tuple(
+            s.model_copy(update={"kind": "qflip", "strategy": "subjective"}) if s.label else s
+            for s in table.samples
+        ),
+    )
+    hard = replace(
+        table,
+        samples=tuple(
+            s.model_copy(update={"kind": "qflip", "strategy": "object"}) if s.label else s
+            for s in table.samples
+        ),
+    )
+    refusals = easy.where(lambda s: s.label == 1)
+    both = replace(
+        hard, x=np.concatenate([hard.x, refusals.x]), samples=hard.samples + refusals.samples
+    )
+    plain = CalibrationSettings(fit_temperature=False)
+    some = plain.model_copy(update={"rests_on": ("object",)})
+    alone = calibrate(trained, hard, plain).gate.header.tau
+    assert calibrate(trained, both, some).gate.header.tau == alone
+    assert calibrate(trained, both, plain).gate.header.tau != alone
+    assert "among object" in calibrate(trained, both, some).statement
+    with pytest.raises(CalibrationError, match="among vflip"):
+        calibrate(trained, both, plain.model_copy(update={"rests_on": ("vflip",)}))
 
 
 def test_each_source_question_counts_once_however_many_samples_it_made():

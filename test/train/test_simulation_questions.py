@@ -219,6 +219,29 @@ def test_answers_without_a_twin_use_looks_as_often_as_refusals_do() -> None:
     assert abs(share[True] - share[False]) < 0.12, share
 
 
+def test_training_questions_name_looks_as_often_as_their_shares_say() -> None:
+    names = ("sofa", "backpack", "vase", "bowl", "kettle", "suitcase", "umbrella", "bookcase")
+    colours = ("red", "blue", "green", "yellow", "white", "purple")
+
+    def named(balanced: bool) -> float:
+        looks = []
+        for seed in range(8):
+            rng = np.random.default_rng(seed)
+            objects = tuple(
+                replace(placed(thing, 0, (2.0 * i, 0.0)), paint=str(rng.choice(colours)))
+                for i, thing in enumerate(names)
+            )
+            room = seen_as("a", "train", objects, plan("living", "hall"))
+            rows = QuestionWriter([room], 24, seed, balanced).write()
+            assert all(row["answerable"] for row in rows)
+            looks += [row["referent"].split()[0] in colours for row in rows]
+        return float(np.mean(looks))
+
+    # Of kinds that some things lack, such as needs, the share goes to the others.
+    assert 0.25 < named(balanced=True) < 0.55
+    assert named(balanced=False) < named(balanced=True)
+
+
 def test_answers_prefer_the_kinds_and_nouns_that_were_refused_until_they_are_even() -> None:
     objects = tuple(
         placed(name, 0, (2.0 * i, 0.0)) for i, name in enumerate(("sofa", "bed", "vase"))

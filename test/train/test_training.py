@@ -9,6 +9,7 @@ import pytest
 
 from semflip_core.decision import Reason
 from semflip_core.gate import Gate
+from semflip_train.evened import even_weights, names_colour
 from semflip_train.metrics import auroc
 from semflip_train.training import (
     TrainingError,
@@ -127,3 +128,20 @@ def test_one_class_alone_cannot_be_trained():
     table = gaussian_table(seed=1, sequences=2, sources=5).where(lambda s: s.label == 0)
     with pytest.raises(TrainingError, match="there are 10 and 0"):
         train_gate(table, small_settings())
+
+
+def test_naming_a_colour_does_not_tell_the_answer() -> None:
+    questions = ["the red cup"] * 2 + ["the cup"] * 8 + ["a GREY cup?"] * 30 + ["the mug"] * 10
+    y = np.array([0] * 10 + [1] * 40)
+    weights = even_weights(questions, y)
+    classes = class_weights(y, 2)
+    coloured = np.array([names_colour(question) for question in questions])
+    assert coloured.sum() == 32
+    for named in (True, False):
+        by_class = [
+            float(weights[(coloured == named) & (y == label)].sum() * classes[label])
+            for label in (0, 1)
+        ]
+        assert by_class[0] == pytest.approx(by_class[1], rel=1e-5)
+    only_refused = even_weights(["the cup", "the red cup"], np.array([0, 1]))
+    assert only_refused.tolist() == [1.0, 0.0]

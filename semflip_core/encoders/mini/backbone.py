@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from semflip_core.encoders.mini.assets import LITE2, ONNX_FORMAT, lite2_onnx
+from semflip_core.encoders.readable import check_picture
 from semflip_core.errors import EncoderError, MissingExtraError
 from semflip_core.frames import Picture
 
@@ -21,7 +22,6 @@ Array = NDArray[np.float32]
 STRIDE = 32
 WIDTH = 1280
 PICTURE_AREA = 640 * 480
-MIN_SIDE = 16
 MAX_ASPECT = 3.0
 RESIZE_RULE = f"area{PICTURE_AREA}-multiple{STRIDE}-aspect{MAX_ASPECT:g}"
 
@@ -30,14 +30,7 @@ def input_size(height: int, width: int, area: int = PICTURE_AREA) -> tuple[int, 
     """Height and width that a picture is scaled to: same area for all, shape kept within 5 %.
 
     Both are multiples of 32 pixels.
-
-    Raises:
-        EncoderError: a side is under 16 pixels; there is nothing to see.
     """
-    if min(height, width) < MIN_SIDE:
-        raise EncoderError(
-            f"picture of {width}x{height} pixels; mini needs at least {MIN_SIDE} on each side"
-        )
     aspect = min(max(width / height, 1.0 / MAX_ASPECT), MAX_ASPECT)
     rows = max(1, round(math.sqrt(area / aspect) / STRIDE))
     columns = max(1, round(area / STRIDE**2 / rows))
@@ -50,10 +43,7 @@ def resize(rgb: Picture, area: int = PICTURE_AREA) -> Picture:
     Raises:
         EncoderError: not a colour picture of 8 bits, or too small.
     """
-    if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8:
-        raise EncoderError(
-            f"picture has shape {rgb.shape} and type {rgb.dtype}; expected (height, width, 3) uint8"
-        )
+    check_picture(rgb)
     height, width = input_size(rgb.shape[0], rgb.shape[1], area)
     if rgb.shape[:2] == (height, width):
         return np.ascontiguousarray(rgb)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,21 @@ from semflip_core.frames import FrameFeatures, MemoryFrame, Picture
 Array = NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the networks see in a picture, before any projection.
+
+    Args:
+        pooled: ``(n, 1280)`` averages over the regions; classes and probabilities: ``(n, 10)``.
+        more: arrays that are stored as they are.
+    """
+
+    pooled: Array
+    classes: NDArray[np.uint16]
+    probabilities: NDArray[np.float16]
+    more: dict[str, NDArray[np.generic]]
+
+
 class MiniEncoder:
     """Encoder and retriever in one: EfficientNet-Lite2 regions against MiniLM phrases.
 
@@ -49,10 +66,14 @@ class MiniEncoder:
     name = "mini"
 
     def __init__(self, weights: str | Path | None = None, threads: int = 2) -> None:
-        self._weights = ProjectionWeights.load(weights or DEFAULT_WEIGHTS)
         self._backbone = Backbone(threads)
         self._text = TextEncoder()
         self._parser = PhraseParser()
+        self._detector = Detector(threads=threads)
+        self._project_with(ProjectionWeights.load(weights or DEFAULT_WEIGHTS))
+
+    def _project_with(self, weights: ProjectionWeights) -> None:
+        self._weights = weights
         if self._weights["mlp.mean"].shape[0] != WIDTH or len(self._weights["labels"]) != 1000:
             raise EncoderError("projection weights do not fit EfficientNet-Lite2")
         distractors = self._weights["distractors"]
@@ -64,9 +85,18 @@ class MiniEncoder:
             Space(self._weights["reference.projected"], distractors, *known, self._rooms()),
             Space(self._weights["reference.conse"], distractors, *known),
         )
-        self._detector = Detector(threads=threads)
         self._detected = DetectedThings(LabelTable(self._weights.centred), self._spaces[0])
         self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]), BESIDE)
+
+    def with_weights(self, weights: str | Path) -> MiniEncoder:
+        """An encoder with the same networks, in memory once, and another projection file.
+
+        Raises:
+            EncoderError: the file is missing or damaged.
+        """
+        other = copy.copy(self)
+        other._project_with(ProjectionWeights.load(weights))
+        return other
 
     @property
     def dimension(self) -> int:
@@ -118,13 +148,31 @@ class MiniEncoder:
         Raises:
             EncoderError: not colour, or a side under 16 pixels.
         """
+        return self._pack(self._look(rgb))
+
+    def encode_frame_by(
+        self, rgb: Picture, encoders: Sequence[MiniEncoder]
+    ) -> tuple[FrameFeatures, ...]:
+        """What each of several encoders of :meth:`with_weights` would make; looked at once."""
+        looked = self._look(rgb)
+        return tuple(encoder._pack(looked) for encoder in encoders)
+
+    def _look(self, rgb: Picture) -> Looked:
         picture = resize(rgb)
         grid = self._backbone.grid(picture)
         pooled = averages(grid)
         logits = pooled @ self._backbone.class_weight.T + self._backbone.class_bias
         classes, probabilities = top_classes(logits)
-        conse = conse_vectors(classes, probabilities, self._weights["labels"])
-        packed, scale = pack(self._weights.project(pooled, conse))
+        more: dict[str, NDArray[np.generic]] = {
+            "colours": np.round(region_colours(picture) * 255).astype(np.uint8),
+            "grid": np.array(grid.shape[:2], np.uint16),
+            **self._detector.detect(rgb).arrays(),
+        }
+        return Looked(pooled, classes, probabilities, more)
+
+    def _pack(self, looked: Looked) -> FrameFeatures:
+        conse = conse_vectors(looked.classes, looked.probabilities, self._weights["labels"])
+        packed, scale = pack(self._weights.project(looked.pooled, conse))
         projected = unpack(packed, scale)
         best = [
             space.best_distractors(regions)
@@ -134,12 +182,10 @@ class MiniEncoder:
             {
                 "projected": packed,
                 "scale": scale,
-                "classes": classes,
-                "probabilities": probabilities,
-                "colours": np.round(region_colours(picture) * 255).astype(np.uint8),
+                "classes": looked.classes,
+                "probabilities": looked.probabilities,
                 "distractors": np.stack(best).astype(np.float16),
-                "grid": np.array(grid.shape[:2], np.uint16),
-                **self._detector.detect(rgb).arrays(),
+                **looked.more,
             }
         )
 
@@ -153,6 +199,10 @@ class MiniEncoder:
         detections = [Detections.from_arrays(frame.features.arrays) for frame in frames]
         beside = self._detected.beside(phrases, views, detections)
         return self._joint.embed(phrases, self._wording(parsed), views, beside)
+
+    def parse(self, question: str) -> ParsedQuestion:
+        """What a question asks for, as this encoder reads it."""
+        return self._parser.parse(question)
 
     def region_vectors(self, features: FrameFeatures) -> Vector:
         """``(regions, 384)`` unit vectors of the projected regions."""

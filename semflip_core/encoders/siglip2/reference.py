@@ -7,6 +7,7 @@ pictures that ship with semflip and from names, and kept in the cache.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,7 +138,7 @@ def _write(file: Path, tensors: dict[str, NDArray[np.float16]]) -> None:
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(file.name + ".partial")
+        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
         partial.write_bytes(save(tensors))
         partial.replace(file)
     except OSError as error:
