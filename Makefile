@@ -35,7 +35,7 @@ sample: build  ## Render the sample dataset again; ASSETS=DIR where the furnitur
 	@$(IN) semflip simulate data/sample --name semflip-sample --seed 33 --split 2,1,1 \
 	  --questions 24 --quality 66 --stops 2 --painted 0 --no-balanced --corridors 0 $(if $(ASSETS),--assets $(ASSETS))
 
-gate: build  ## Train the shipped gate again, without the sample's test sequence; ASSETS as above
+gate: build  ## Train the shipped gate again, from rendered rooms (about an hour); ASSETS as above
 	@$(IN) python -m semflip_train.ship $(if $(ASSETS),--assets $(ASSETS))
 
 faults: build  ## Every fault at every moment, hostile questions, 200 lifecycles
