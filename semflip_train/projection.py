@@ -1,4 +1,4 @@
-"""Make mini's weights again: ``python -m semflip_train.projection`` (about 15 minutes, 2 cores).
+"""Make mini's weights again: ``python -m semflip_train.projection`` (about 20 minutes, 2 cores).
 
 Steps, each kept in a cache folder, so that a run that was stopped goes on where it was:
 
@@ -47,9 +47,10 @@ from semflip_train.projection_scenes import (
     Scene,
     SceneRegions,
     heap_scene,
-    load_or_pool,
     load_or_render,
     load_pooled,
+    pool,
+    pooled_file,
     room_scene,
 )
 from semflip_train.projection_vocabulary import Named, shown, split, vocabulary
@@ -150,7 +151,8 @@ def gather(
     named = vocabulary(catalogue)
     names = [f"{kind}-{seed:05d}" for kind, count in counts.items() for seed in range(count)]
     root = json.dumps([str(folder), str(libraries)])
-    (engine or LocalEngine()).map(scene_unit, root, names, progress)
+    missing = [n for n in names if not pooled_file(folder / f"{n}.safetensors").is_file()]
+    (engine or LocalEngine()).map(scene_unit, root, missing, progress)
     scenes = [load_pooled(folder / f"{name}.safetensors") for name in names]
     reference = [n for n, name in enumerate(names) if _judges(name)]
     words = shown(named, (model for scene in scenes for model in scene.models))
@@ -179,7 +181,7 @@ def gather(
 
 
 def scene_unit(root: str, name: str, progress: Progress | None = None) -> dict[str, Any]:
-    """Render and pool one scene, unless it is there.
+    """Render one scene, unless it is there, and pool it.
 
     Args:
         root: JSON of the cache folder and the folder of the furniture libraries.
@@ -198,7 +200,7 @@ def scene_unit(root: str, name: str, progress: Progress | None = None) -> dict[s
             return room_scene(catalogue, seed=room, views=ROOM_VIEWS, paint_share=share)
         return heap_scene(catalogue, named, seed=seed, views=HEAP_VIEWS, paint_share=share)
 
-    load_or_pool(file, lambda: load_or_render(file, render), backbone)
+    pool(file, load_or_render(file, render), backbone)
     return {"scene": name}
 
 

@@ -116,37 +116,29 @@ def load_or_render(file: Path, render: Callable[[], Scene]) -> Scene:
     return Scene(pictures, labels.reshape(count, HEIGHT, WIDTH), models)
 
 
-def load_or_pool(file: Path, scene: Callable[[], Scene], backbone: Backbone) -> SceneRegions:
-    """Pooled regions of a scene, kept beside its file; the scene is asked for where they are not.
-
-    Args:
-        file: of the scene.
-    """
+def pool(file: Path, scene: Scene, backbone: Backbone) -> None:
+    """Keep the pooled regions of a scene beside its file."""
     from safetensors.numpy import save_file
 
-    pooled = _pooled_file(file)
-    if pooled.is_file():
-        return load_pooled(file)
-    shown = scene()
-    made = scene_regions(shown, backbone)
-    partial = pooled.with_suffix(f".{os.getpid()}")
+    made = scene_regions(scene, backbone)
+    partial = file.with_suffix(f".{os.getpid()}")
     arrays = {name: getattr(made, name) for name in POOLED_ARRAYS}
     save_file(arrays, partial, metadata={"models": " ".join(made.models)})
-    partial.replace(pooled)
-    return made
+    partial.replace(pooled_file(file))
 
 
 def load_pooled(file: Path) -> SceneRegions:
-    """What :func:`load_or_pool` kept of a scene."""
+    """What :func:`pool` kept of a scene."""
     from safetensors import safe_open
 
-    with safe_open(_pooled_file(file), framework="numpy") as opened:
+    with safe_open(pooled_file(file), framework="numpy") as opened:
         models = tuple(opened.metadata()["models"].split())
         arrays = {name: opened.get_tensor(name) for name in POOLED_ARRAYS}
     return SceneRegions(**arrays, models=models)
 
 
-def _pooled_file(file: Path) -> Path:
+def pooled_file(file: Path) -> Path:
+    """Where the pooled regions of a scene are."""
     return file.with_suffix(f".pooled{POOLED_VERSION}.safetensors")
 
 
