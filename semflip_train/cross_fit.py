@@ -25,6 +25,8 @@ from semflip_train.synthesis.samples import stable_seed
 
 #: Header entry of a projection file: names of the kinds of thing that it was trained without.
 HELD_OUT = "held_out"
+#: Header entry of a projection file: how many folds there are.
+FOLD_COUNT = "folds"
 #: Files of the folds, in a folder of their own.
 FOLD_FILES = "fold*.safetensors"
 Progress = Callable[[int, int], None]
@@ -47,25 +49,28 @@ class CrossFit:
         """The folds in a folder, for the encoder of an experiment.
 
         Raises:
-            ConfigError: there are none, or the encoder is not one that is cross-fitted.
+            ConfigError: some are missing, or the encoder is not one that is cross-fitted.
             EncoderError: a file is damaged.
         """
         files = sorted(folder.glob(FOLD_FILES))
-        if len(files) < 2:
-            raise ConfigError(
-                f"cross_fit: {folder} holds no projections; make them with: "
-                f"python -m semflip_train.projection_folds --out {folder}"
-            )
         if not isinstance(encoder, MiniEncoder):
             raise ConfigError(
                 "cross_fit: only mini's projection is trained here; leave it out for other encoders"
             )
         folds: dict[str, int] = {}
+        expected = 2
         for number, file in enumerate(files):
-            names = ProjectionWeights.load(file).header.get(HELD_OUT, ())
-            if not isinstance(names, list):
+            header = ProjectionWeights.load(file).header
+            names, count = header.get(HELD_OUT), header.get(FOLD_COUNT)
+            if not isinstance(names, list) or not isinstance(count, int):
                 raise ConfigError(f"{file}: not made for cross-fitting; make the folds again")
+            expected = count
             folds |= {str(name).lower(): number for name in names}
+        if len(files) != expected:
+            raise ConfigError(
+                f"cross_fit: {folder} holds {len(files)} projections of {expected}; make the rest "
+                f"with: python -m semflip_train.projection_folds --out {folder}"
+            )
         return cls(tuple(encoder.with_weights(file) for file in files), folds)
 
     def chosen(self, question: str) -> tuple[int, int]:

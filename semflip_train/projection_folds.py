@@ -19,7 +19,7 @@ from pathlib import Path
 from semflip_core.encoders.mini.backbone import Backbone
 from semflip_core.encoders.mini.projection import ProjectionWeights
 from semflip_core.errors import SemflipError
-from semflip_train.cross_fit import HELD_OUT
+from semflip_train.cross_fit import FOLD_COUNT, HELD_OUT
 from semflip_train.engines import Engine, load_engine
 from semflip_train.projection import COUNTS, Material, gather, make, scenes_folder
 from semflip_train.projection_fit import FitSettings
@@ -76,7 +76,8 @@ def make_folds(
 def train_fold(material: Material, fold: int, backbone: Backbone) -> ProjectionWeights:
     """A projection that has not met one fold of the kinds of thing."""
     inside, outside = split(material.words, FOLDS, fold)
-    header = {HELD_OUT: sorted({name for word in outside for name in word.names})}
+    names = sorted({name for word in outside for name in word.names})
+    header = {HELD_OUT: names, FOLD_COUNT: FOLDS}
     known = without_some_models(inside, fold)
     return make(material, known, FitSettings(), backbone, header)
 

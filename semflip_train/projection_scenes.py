@@ -25,7 +25,7 @@ from semflip_train.pictures import jpeg
 from semflip_train.projection_vocabulary import Named, painted_key
 from semflip_train.simulation.catalogue import FurnitureCatalogue
 from semflip_train.simulation.meshes import MeshPart, load_parts
-from semflip_train.simulation.paint import PAINTS, painted
+from semflip_train.simulation.paint import PAINTS, painted, takes_paint
 from semflip_train.simulation.render import Light, Renderer, Solid
 from semflip_train.simulation.sequence import render_room
 from semflip_train.simulation.settings import CameraSettings
@@ -178,6 +178,7 @@ def heap_scene(
     rng = np.random.default_rng([seed, SCENES_VERSION])
     chosen, models = _choose(rng, catalogue, vocabulary)
     paint = _paint(np.random.default_rng([seed, SCENES_VERSION, 1]), len(models), paint_share)
+    paint = [c if c and takes_paint(m) else "" for m, c in zip(models, paint, strict=True)]
     models = [painted(m, c) if c else m for m, c in zip(models, paint, strict=True)]
     solids, placed = _furnish(rng, models)
     camera = CameraSettings(

@@ -63,6 +63,11 @@ def painted(parts: tuple[MeshPart, ...], colour: str) -> tuple[MeshPart, ...]:
     return tuple(result)
 
 
+def takes_paint(parts: tuple[MeshPart, ...]) -> bool:
+    """Whether anything of a model can be painted; what is all glass stays as it is."""
+    return bool(_main_parts(parts))
+
+
 def _main_parts(parts: tuple[MeshPart, ...]) -> list[int]:
     areas = [_area(part) if part.rgba[3] > 0.9 else 0.0 for part in parts]
     main = _colour(parts[int(np.argmax(areas))])

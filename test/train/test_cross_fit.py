@@ -14,7 +14,7 @@ from semflip_core.encoders import fingerprint_digest
 from semflip_core.encoders.mini.encoder import MiniEncoder
 from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
 from semflip_core.errors import ConfigError
-from semflip_train.cross_fit import HELD_OUT, CrossFit
+from semflip_train.cross_fit import FOLD_COUNT, HELD_OUT, CrossFit
 from semflip_train.engines import LocalEngine
 from semflip_train.features import load_table
 from semflip_train.projection_folds import FOLDS, missing_folds
@@ -34,7 +34,7 @@ def folds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, names in enumerate(HELD):
         moved = weights["mlp.bias2"] + np.float32(0.05 * (number + 1))
         tensors = {**weights.tensors, "mlp.bias2": moved}
-        header = {**weights.header, HELD_OUT: names}
+        header = {**weights.header, HELD_OUT: names, FOLD_COUNT: len(HELD)}
         ProjectionWeights(tensors, header).save(folder / f"fold{number}.safetensors")
     return folder
 
@@ -91,6 +91,11 @@ def test_missing_or_wrong_folds_are_named_with_the_cure(folds, encoder, tmp_path
     with pytest.raises(ConfigError, match="make the folds again"):
         CrossFit.load(tmp_path, encoder)
     assert missing_folds(tmp_path) == list(range(2, FOLDS))
+    for number in range(2):  # a run that was stopped leaves some of them
+        name = f"fold{number}.safetensors"
+        (tmp_path / name).write_bytes((folds / name).read_bytes())
+    with pytest.raises(ConfigError, match="holds 2 projections of 3; make the rest with: python"):
+        CrossFit.load(tmp_path, encoder)
 
 
 def test_every_sample_gives_a_row_for_each_of_its_folds(folds, tmp_path):

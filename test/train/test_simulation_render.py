@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import numpy as np
 import pytest
 
 from semflip_core.errors import AssetError, DatasetError
+from semflip_train import projection_scenes
 from semflip_train.dataset import load_dataset
+from semflip_train.projection_vocabulary import PAINTED, vocabulary
 from semflip_train.simulation.benchmark import planned, recorded_run, run_of, simulate
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.simulation.labels import measure
+from semflip_train.simulation.meshes import MeshPart, load_parts
 from semflip_train.simulation.sequence import SequenceRun, render_room, scene_for
 from semflip_train.simulation.settings import (
     CameraSettings,
@@ -142,6 +146,21 @@ def test_painted_things_show_their_paint(boxes: FurnitureCatalogue) -> None:
                     right.append(int(np.argmax(seen.mean(axis=0))) == channel)
     assert len(right) >= 5
     assert np.mean(right) > 0.9
+
+
+@pytest.mark.parametrize(("opacity", "said"), [(1.0, True), (0.3, False)])
+def test_glass_takes_no_paint_and_is_not_called_painted(
+    boxes: FurnitureCatalogue, monkeypatch: pytest.MonkeyPatch, opacity: float, said: bool
+) -> None:
+    def parts(catalogue: FurnitureCatalogue, key: str) -> tuple[MeshPart, ...]:
+        made = load_parts(catalogue, key)
+        return tuple(replace(part, rgba=(*part.rgba[:3], opacity)) for part in made)
+
+    monkeypatch.setattr(projection_scenes, "load_parts", parts)
+    scene = projection_scenes.heap_scene(
+        boxes, vocabulary(boxes), seed=0, views=1, paint_share=1.0
+    )
+    assert [PAINTED in model for model in scene.models] == [said] * len(scene.models)
 
 
 def test_painting_moves_no_furniture(boxes: FurnitureCatalogue) -> None:
