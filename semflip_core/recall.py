@@ -177,6 +177,11 @@ class Recall:
             record, settings.spread_m, settings.spread_s, settings.spread_headings
         )
 
+    def search_like(self, other: Recall) -> None:
+        """Take the searched subspace from a recall by the same retriever, instead of anew."""
+        if other.index_digest == self.index_digest:
+            self._basis = other._search_basis()
+
     def _search_basis(self) -> Vector:
         """The subspace that is searched; a function of the retriever alone."""
         if self._basis is None:

@@ -148,8 +148,12 @@ class SampleEmbedder:
                     "synth folder and start again"
                 )
             erased[frame.index] = data
-        with self._frames.with_erased(erased) as memory:
-            return self._agent(memory).embed(question).joint
+        known = self._plain.recall
+        known.refresh()
+        with self._frames.with_erased(erased, (known.index_digest,)) as memory:
+            agent = self._agent(memory)
+            agent.recall.search_like(known)
+            return agent.embed(question).joint
 
 
 def save_table(table: FeatureTable, folder: Path, shard_rows: int = 4096) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from semflip_core.bags import memory_from_bag
 from semflip_core.encoders import Encoder, fingerprint_digest
+from semflip_core.encoders.mini.encoder import MiniEncoder
 from semflip_core.errors import DatasetError, MemoryFileError
 from semflip_core.frames import FrameFeatures, Picture
 from semflip_core.images import StoredPicture, decode_compressed
@@ -100,12 +101,21 @@ class SequenceFrames:
         memory: of the sequence.
         encoder: makes what is missing.
         cache: features of derived (erased) pictures, by content.
+        beside: encoders of one look, such as the folds of cross-fitting: what each makes of a
+            derived picture is cached along, since looking takes most of the time.
     """
 
-    def __init__(self, memory: VideoMemory, encoder: Encoder, cache: BlobStore) -> None:
+    def __init__(
+        self,
+        memory: VideoMemory,
+        encoder: Encoder,
+        cache: BlobStore,
+        beside: Sequence[MiniEncoder] = (),
+    ) -> None:
         self.memory = memory
         self.encoder = encoder
         self.digest = fingerprint_digest(encoder.frame_fingerprint())
+        self._beside = {fingerprint_digest(e.frame_fingerprint()): e for e in beside}
         self._cache = cache
         self.ids = tuple(record.id for record in memory.records())
         self.encoded = 0
@@ -138,14 +148,23 @@ class SequenceFrames:
 
     def encode_derived(self, picture: Picture) -> FrameFeatures:
         """Features of a picture that is not in the memory, cached by its content."""
-        key = content_hash(self.digest, str(picture.shape), picture.tobytes())
-        stored = self._cache.get(key)
+        stored = self._cache.get(self._derived_key(self.digest, picture))
         if stored is not None:
             return FrameFeatures.from_bytes(stored)
-        features = self.encoder.encode_frame(picture)
-        self._cache.put(key, features.to_bytes())
+        if self.digest in self._beside:
+            encoders = tuple(self._beside.values())
+            looked = zip(self._beside, encoders[0].encode_frame_by(picture, encoders), strict=True)
+            made = dict(looked)
+        else:
+            made = {self.digest: self.encoder.encode_frame(picture)}
+        for digest, features in made.items():
+            self._cache.put(self._derived_key(digest, picture), features.to_bytes())
         self.encoded += 1
-        return features
+        return made[self.digest]
+
+    @staticmethod
+    def _derived_key(digest: str, picture: Picture) -> str:
+        return content_hash(digest, str(picture.shape), picture.tobytes())
 
     def content(self) -> str:
         """Hash of what the memory shows: stamps, poses and pictures, in order."""
@@ -154,11 +173,12 @@ class SequenceFrames:
             parts += [f"{record.stamp_ns} {record.pose}", self.memory.encoded_picture(record.id)]
         return content_hash(*parts)
 
-    def with_erased(self, erased: Mapping[int, bytes]) -> VideoMemory:
+    def with_erased(self, erased: Mapping[int, bytes], also: Sequence[str] = ()) -> VideoMemory:
         """A memory in RAM with some pictures replaced; features of the others are copied.
 
         Args:
             erased: index of the keyframe -> JPEG.
+            also: digests of more features to copy, where the memory has them.
         """
         made = VideoMemory()
         for index, keyframe_id in enumerate(self.ids):
@@ -179,4 +199,8 @@ class SequenceFrames:
                 else self.encode_derived(decode_compressed(jpeg))
             )
             made.put_features(new_id, self.digest, features)
+            for digest in also if jpeg is None else ():
+                stored = self.memory.features(keyframe_id, digest)
+                if stored is not None:
+                    made.put_features(new_id, digest, stored)
         return made

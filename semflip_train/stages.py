@@ -88,7 +88,7 @@ class OpenSequence:
             for fold in self.folds.chosen(sample.question):
                 rows[fold].append(number)
         return [
-            (SequenceFrames(self.memory, encoder, self.cache), chosen)
+            (SequenceFrames(self.memory, encoder, self.cache, self.folds.encoders), chosen)
             for encoder, chosen in zip(self.folds.encoders, rows, strict=True)
         ]
 

@@ -157,9 +157,7 @@ def test_glass_takes_no_paint_and_is_not_called_painted(
         return tuple(replace(part, rgba=(*part.rgba[:3], opacity)) for part in made)
 
     monkeypatch.setattr(projection_scenes, "load_parts", parts)
-    scene = projection_scenes.heap_scene(
-        boxes, vocabulary(boxes), seed=0, views=1, paint_share=1.0
-    )
+    scene = projection_scenes.heap_scene(boxes, vocabulary(boxes), seed=0, views=1, paint_share=1.0)
     assert [PAINTED in model for model in scene.models] == [said] * len(scene.models)
 
 
