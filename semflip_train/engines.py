@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import get_context
 from typing import Any, Protocol
@@ -16,6 +17,9 @@ from semflip_core.errors import ConfigError, MissingExtraError, SemflipError
 
 Unit = Callable[..., dict[str, Any]]
 Progress = Callable[[str, int, int], None]
+
+#: What the thread pools of numpy and torch read when they are loaded.
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class EngineError(SemflipError):
@@ -56,12 +60,15 @@ class LocalEngine:
                 if progress is not None:
                     progress("sequences", number, len(items))
             return results
-        with ProcessPoolExecutor(
-            self._workers,
-            mp_context=get_context("spawn"),
-            initializer=_die_with,
-            initargs=(os.getpid(),),
-        ) as pool:
+        with (
+            _cores_shared(self._workers),
+            ProcessPoolExecutor(
+                self._workers,
+                mp_context=get_context("spawn"),
+                initializer=_die_with,
+                initargs=(os.getpid(),),
+            ) as pool,
+        ):
             waiting = {pool.submit(unit, root, item): item for item in items}
             done: dict[str, dict[str, Any]] = {}
             for future in as_completed(waiting):
@@ -75,6 +82,25 @@ class LocalEngine:
                 if progress is not None:
                     progress("sequences", len(done), len(items))
         return [done[item] for item in items]
+
+
+@contextmanager
+def _cores_shared(workers: int) -> Iterator[None]:
+    """Give each worker started meanwhile its share of the cores, where nobody said otherwise.
+
+    Otherwise each takes them all, and the threads wait for each other: with two workers on two
+    cores a row of mini's features took 1.3 s where it takes 0.1 s.
+    """
+    if any(name in os.environ for name in THREAD_VARIABLES):
+        yield
+        return
+    share = max(1, (os.cpu_count() or 1) // workers)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(share)))
+    try:
+        yield
+    finally:
+        for name in THREAD_VARIABLES:
+            os.environ.pop(name, None)
 
 
 def _die_with(parent: int) -> None:

@@ -81,8 +81,12 @@ def test_what_is_there_stands_out_and_its_frame_is_the_evidence(model: JointMode
 
 def test_the_wrong_colour_shows_on_pixels_and_in_words(model: JointModel) -> None:
     frames = [frame(k, model, {40: RED_CHAIR} if k < 3 else {}, RED) for k in range(8)]
-    right = embed(model, [phrase(RED_CHAIR, CHAIR, RED)], frames)[COLOUR : COLOUR + COLOUR_STATISTICS]
-    wrong = embed(model, [phrase(BLUE_CHAIR, CHAIR, BLUE)], frames)[COLOUR : COLOUR + COLOUR_STATISTICS]
+    right = embed(model, [phrase(RED_CHAIR, CHAIR, RED)], frames)[
+        COLOUR : COLOUR + COLOUR_STATISTICS
+    ]
+    wrong = embed(model, [phrase(BLUE_CHAIR, CHAIR, BLUE)], frames)[
+        COLOUR : COLOUR + COLOUR_STATISTICS
+    ]
     assert right[0] == wrong[0] == 1.0
     assert (right[1:] > wrong[1:] + 0.05).all()
     plain = embed(model, [phrase(CHAIR, CHAIR)], frames)[COLOUR : COLOUR + COLOUR_STATISTICS]
@@ -97,7 +101,9 @@ def test_a_colour_that_all_the_picture_has_says_less_than_one_that_only_the_thin
         colours = np.tile(np.eye(len(COLOURS), dtype=np.float32)[walls], (COUNT, 1))
         colours[40] = np.eye(len(COLOURS), dtype=np.float32)[RED]
         view = FrameView(0, seen.regions, seen.distractors, seen.boxes, colours)
-        return embed(model, [phrase(RED_CHAIR, CHAIR, RED)], [view])[COLOUR : COLOUR + COLOUR_STATISTICS]
+        return embed(model, [phrase(RED_CHAIR, CHAIR, RED)], [view])[
+            COLOUR : COLOUR + COLOUR_STATISTICS
+        ]
 
     among_blue, among_red = lead(BLUE), lead(RED)
     assert among_blue[3] == among_red[3] == 1.0  # all of the region is red, either way

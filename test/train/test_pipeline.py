@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
+import numpy as np
 import pytest
 
 pytest.importorskip("spacy")
 pytest.importorskip("torch")
 
+from semflip_core.agent import RefusalAgent
 from semflip_core.errors import ConfigError, DatasetError
 from semflip_core.gate import Gate
-from semflip_train.engines import LocalEngine
+from semflip_train.engines import THREAD_VARIABLES, LocalEngine
 from semflip_train.evaluate import evaluate_stage
 from semflip_train.features import load_table
 from semflip_train.pipeline import run_experiment
 from semflip_train.run_directory import RunDirectory
+from semflip_train.stages import OpenSequence
 from semflip_train.stores import StoreError
 from semflip_train.synthesis.samples import read_samples
 from support.cli import with_support
 from support.colour_runs import settings_for, stages
+from support.units import thread_settings
 
 
 def test_every_stage_leaves_its_files(finished):
@@ -67,6 +72,21 @@ def test_the_gate_sees_the_colour_not_the_words(finished):
     assert metrics["controls"]["blind gate"]["pair_accuracy"] <= 0.5
 
 
+def test_an_erased_memory_gives_the_row_that_it_gives_when_indexed_anew(finished):
+    run, _ = finished
+    table = load_table(run.features / "train")
+    row, sample = next((i, s) for i, s in enumerate(table.samples) if s.kind == "vflip")
+    erased = {frame.index: (run.synth / frame.file).read_bytes() for frame in sample.frames}
+    with (
+        OpenSequence(run, run.dataset(), sample.sequence, None) as opened,
+        opened.frames.with_erased(erased) as memory,
+    ):
+        alone = RefusalAgent(
+            memory, opened.encoder, None, retriever=opened.retriever, recall=run.settings.recall
+        )
+        assert np.array_equal(alone.embed(sample.question).joint.vector, table.x[row])
+
+
 def test_the_report_is_one_file(finished):
     run, _ = finished
     page = (run.root / "report.html").read_text()
@@ -96,6 +116,20 @@ def test_several_processes_give_the_same_gate(finished, dataset, tmp_path, monke
     monkeypatch.setenv("PYTHONPATH", with_support()["PYTHONPATH"])
     run_experiment(other, LocalEngine(workers=2))
     assert Gate.load(other.gate).id == Gate.load(run.gate).id
+
+
+@pytest.mark.parametrize("given", [None, "3"])
+def test_workers_share_the_cores_where_nobody_says_otherwise(monkeypatch, given):
+    for name in THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    if given:
+        monkeypatch.setenv(THREAD_VARIABLES[1], given)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setenv("PYTHONPATH", with_support()["PYTHONPATH"])
+    told = LocalEngine(workers=2).map(thread_settings, "", ["a", "b"], None)
+    asked = dict.fromkeys(THREAD_VARIABLES, None if given else "2")
+    assert told == [asked | ({THREAD_VARIABLES[1]: given} if given else {})] * 2
+    assert THREAD_VARIABLES[0] not in os.environ
 
 
 def test_a_run_with_other_settings_is_not_mixed_in(finished, dataset):
