@@ -49,7 +49,17 @@ class Variant:
         )
 
     def tables(self, tables: Tables, layout: Layout) -> Tables:
-        """Training and calibration rows as this variant sees them."""
+        """Training and calibration rows as this variant sees them.
+
+        Raises:
+            ConfigError: the experiment makes no flips of the strategies kept.
+        """
+        made = {sample.strategy for sample in tables.train.samples if sample.kind == "qflip"}
+        if self.strategies is not None and not made.intersection(self.strategies):
+            raise ConfigError(
+                f"no flips of {', '.join(self.strategies)} here: not in synthesis.strategies, or "
+                "none passed the filters"
+            )
 
         def seen(table: FeatureTable) -> FeatureTable:
             kept = table.where(self.keeps)

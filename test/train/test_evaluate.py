@@ -16,6 +16,7 @@ from semflip_train.ablation import ablate
 from semflip_train.baselines.detectors import Energy, Mahalanobis, Neighbours, SmallGate
 from semflip_train.baselines.prompting import MODES
 from semflip_train.categories import expected_reason, never_synthesised
+from semflip_train.comparison import Tables
 from semflip_train.engines import LocalEngine
 from semflip_train.evaluate import evaluate_stage
 from semflip_train.findings import findings
@@ -144,6 +145,17 @@ def test_ablating_again_trains_and_synthesises_nothing(ablated):
     assert {f: f.stat().st_mtime_ns for f in (base.root / "controls").iterdir()} == kept
     manifest = json.loads((out / "2_rewrites_a_pair" / "manifest.json").read_text())
     assert manifest["stages"]["synth"][-1]["questions_made_now"] == 0
+
+
+def test_a_strategy_that_the_experiment_does_not_flip_has_no_gate(ablated):
+    base, *_ = ablated
+    tables = Tables.of(base)
+    made = {s.strategy for s in tables.train.samples if s.kind == "qflip"}
+    assert "relation" not in made
+    with pytest.raises(ConfigError, match="no flips of relation here: not in synthesis.strat"):
+        Variant(strategies=("relation",)).tables(tables, {})
+    kept = Variant(strategies=("relation", "object")).tables(tables, {}).train
+    assert {s.strategy for s in kept.samples if s.kind == "qflip"} == {"object"}
 
 
 def test_masked_inputs_are_zero_and_others_are_not():
