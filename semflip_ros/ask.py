@@ -28,6 +28,7 @@ from semflip_core.decision import Decision, Reason, Verdict, refuse
 from semflip_core.questions import printable
 from semflip_ros.messages import decision_from, wire_text
 from semflip_ros.outlets import RELIABLE
+from semflip_ros.process import teardown
 
 REFUSED, SILENT = 1, 3
 #: How often the graph is looked at while waiting for the node; seconds.
@@ -211,8 +212,9 @@ def main(args: Sequence[str] | None = None) -> int:
         node = Node(f"ask_{uuid.uuid4().hex[:8]}")
         client = AskClient(node)
         code = _ask_all(client, options)
-        client.close()
-        node.destroy_node()
+        with teardown():
+            client.close()
+            node.destroy_node()
     except (KeyboardInterrupt, ExternalShutdownException):
         return 130
     finally:

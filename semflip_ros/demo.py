@@ -77,9 +77,19 @@ class Demo:
         out: folder for pictures; emptied first.
         work: folder for the memory and logs.
         console: prints progress and results.
+        to_the_end: see :class:`~semflip_ros.observer.Observer`.
     """
 
-    def __init__(self, settings: DemoSettings, out: Path, work: Path, console: Console) -> None:
+    def __init__(
+        self,
+        settings: DemoSettings,
+        out: Path,
+        work: Path,
+        console: Console,
+        *,
+        to_the_end: bool = False,
+    ) -> None:
+        self._to_the_end = to_the_end
         self._settings = settings
         self._out = out
         self._work = work
@@ -106,7 +116,10 @@ class Demo:
             raise DemoError(lack)
         environment = os.environ | {"ROS_LOG_DIR": str(self._work / "ros_log")}
         try:
-            with self._node(environment) as node, Observer() as observer:
+            with (
+                self._node(environment) as node,
+                Observer(to_the_end=self._to_the_end) as observer,
+            ):
                 self._told("configuring the refusal node", lambda: observer.configure(self._limit))
                 self._told("activating it (encoder, gate)", lambda: observer.activate(self._limit))
                 self._replay(environment)
@@ -359,7 +372,7 @@ def decision_from_json(values: dict[str, Any], keyframes: dict[int, int]) -> Dec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of ``make demo``."""
+    """Entry point of ``make demo``; the process must end by ``os._exit`` after it."""
     parser = argparse.ArgumentParser(prog="semflip demo", description=__doc__)
     parser.add_argument("--config", type=Path, default=ROOT / "config" / "demo.yaml")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo")
@@ -371,7 +384,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="semflip_demo_") as work:
         try:
             settings = read_settings_file(DemoSettings, options.config)
-            faults = Demo(settings, options.out, Path(work), console).run()
+            demo = Demo(settings, options.out, Path(work), console, to_the_end=True)
+            faults = demo.run()
         except (SemflipError, TimeoutError) as error:
             print(f"demo: {error}", file=sys.stderr)
             return 1
@@ -383,4 +397,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

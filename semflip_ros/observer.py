@@ -32,10 +32,13 @@ class Observer:
 
     Args:
         name: name of the refusal node.
+        to_the_end: listens until its process ends, which must be by ``os._exit``: the middleware's
+            own teardown, which can hang (:func:`~semflip_ros.process.teardown`), is left out.
     """
 
-    def __init__(self, name: str = "refusal_node") -> None:
+    def __init__(self, name: str = "refusal_node", *, to_the_end: bool = False) -> None:
         self._name = name
+        self._to_the_end = to_the_end
         self._counts = [0, 0, 0]
         self._lock = threading.Lock()
         self._context = rclpy.Context()
@@ -84,6 +87,8 @@ class Observer:
     def __exit__(self, *_: object) -> None:
         self._executor.shutdown()
         self._thread.join(5.0)
+        if self._to_the_end:
+            return
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
 

@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TypeVar
 
@@ -42,6 +42,8 @@ LONGEST_LINE = 2000
 LAST_WORDS = "semflip-last-words"
 #: Longest that last words may take before the process leaves anyway.
 LAST_WORDS_S = 2.0
+#: Longest that the middleware may take to give back what it holds, whole seconds.
+TEARDOWN_S = 10
 
 
 class RosLogHandler(logging.Handler):
@@ -94,6 +96,26 @@ def leave(code: int, last_words: Callable[[], None]) -> None:
     time.sleep(0.1)  # the middleware sends in threads of its own
     sys.stderr.flush()
     os._exit(code)
+
+
+@contextmanager
+def teardown(limit_s: int = TEARDOWN_S) -> Iterator[None]:
+    """Give back what the middleware holds, without the power to hang the process.
+
+    Fast DDS can deadlock while it destroys a publisher (eProsima/Fast-DDS issue 6502, open), with
+    Python's lock held, so that no handler of ours would run. In here SIGINT and SIGTERM end the
+    process by themselves, and SIGALRM does after ``limit_s``.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    signal.alarm(limit_s)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        for number, handler in before.items():
+            if handler is not None:  # None: not one of Python's
+                signal.signal(number, handler)
 
 
 def leave_when_a_thread_dies(last_words: Callable[[str], Callable[[], None]]) -> None:
@@ -190,10 +212,11 @@ def run(
     executor.shutdown(timeout_sec=1.0)
     spinning.join(2.0)
     logger.removeHandler(handler)
-    node.destroy_node()
-    rclpy.try_shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
+    with teardown():
+        node.destroy_node()
+        rclpy.try_shutdown()
     if spinning.is_alive() or any(t.name == "semflip-worker" for t in threading.enumerate()):
         os._exit(code)  # a step of the encoder is still running and cannot be interrupted
     return code

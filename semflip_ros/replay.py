@@ -29,7 +29,7 @@ from semflip_core.errors import ConfigError, SemflipError
 from semflip_core.settings import Settings
 from semflip_ros import parameters
 from semflip_ros.messages import to_time
-from semflip_ros.process import CONFIG, RosLogHandler, StopSignals
+from semflip_ros.process import CONFIG, RosLogHandler, StopSignals, teardown
 
 logger = logging.getLogger("semflip")
 
@@ -278,8 +278,9 @@ def main(args: Sequence[str] | None = None) -> int:
         return 1
     finally:
         logger.removeHandler(handler)
-        node.destroy_node()
-        rclpy.try_shutdown()
+        with teardown():
+            node.destroy_node()
+            rclpy.try_shutdown()
 
 
 if __name__ == "__main__":
