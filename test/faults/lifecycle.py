@@ -23,6 +23,8 @@ STANDARD: dict[str, dict[int, str]] = {
     "active": {DEACTIVATE: "inactive"},
 }
 STEPS = (CONFIGURE, ACTIVATE, DEACTIVATE, CLEANUP)
+#: What the traffic asks; the memory may still show it when the first question comes.
+QUESTION = "Where is the red thing?"
 #: Threads and handles that the middleware may still be giving back; a leak grows beyond any.
 SLACK = 4
 
@@ -40,7 +42,7 @@ class Traffic:
         robot = self._stage.robot
         while not self._stop.wait(0.03):
             robot.drive(STREAM_X + self.asked % 40, robot.picture)
-            robot.send("Where is the red thing?", f"traffic-{self.asked}")
+            robot.send(QUESTION, f"traffic-{self.asked}")
             self.asked += 1
 
     def __enter__(self) -> Traffic:
@@ -75,6 +77,9 @@ def sequences(stage: Stage, count: int, seed: int) -> dict[str, Any]:
                 stage.ledger.other.append(f"it is {said}, the standard says {state}")
                 state = said
     _bring(stage, "active")
+    for name in (f"traffic-{number}" for number in range(traffic.asked)):
+        if any(decision.has_goal for decision in stage.robot.of("decision", name)):
+            stage.asked[name] = QUESTION  # judged like the others, or its goal would be nobody's
     stage.robot.connect()
     stage.robot.wait_for_camera()
     stage.show_truth()
