@@ -103,19 +103,16 @@ def teardown(limit_s: int = TEARDOWN_S) -> Iterator[None]:
     """Give back what the middleware holds, without the power to hang the process.
 
     Fast DDS can deadlock while it destroys a publisher (eProsima/Fast-DDS issue 6502, open), with
-    Python's lock held, so that no handler of ours would run. In here SIGINT and SIGTERM end the
-    process by themselves, and SIGALRM does after ``limit_s``.
+    Python's lock held, so that no handler of ours would run: SIGALRM ends the process after
+    ``limit_s`` then. Other signals stay as they are: a Ctrl-C may still echo (:data:`ECHO_S`).
     """
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(limit_s)
     try:
         yield
     finally:
         signal.alarm(0)
-        for number, handler in before.items():
-            if handler is not None:  # None: not one of Python's
-                signal.signal(number, handler)
+        signal.signal(signal.SIGALRM, before)
 
 
 def leave_when_a_thread_dies(last_words: Callable[[str], Callable[[], None]]) -> None:

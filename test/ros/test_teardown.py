@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -25,19 +24,15 @@ with teardown({limit}):
 """
 
 
-@pytest.mark.parametrize(("limit", "sent"), [(1, None), (50, signal.SIGINT), (50, signal.SIGTERM)])
-def test_a_stuck_teardown_ends_by_itself_or_by_one_signal(limit, sent):
-    program = [sys.executable, "-c", STUCK.format(limit=limit)]
+def test_a_stuck_teardown_ends_by_itself():
+    program = [sys.executable, "-c", STUCK.format(limit=1)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "in\n"
-        if sent is not None:
-            time.sleep(0.2)  # it is in the call then
-            process.send_signal(sent)
-        assert process.wait(30) == -(sent or signal.SIGALRM)
+        assert process.wait(30) == -signal.SIGALRM
 
 
-def test_handlers_are_back_after_it():
+def test_a_signal_that_echoes_ends_no_sound_teardown():
     def mine(*_: object) -> None:
         heard.append(True)
 
@@ -45,8 +40,7 @@ def test_handlers_are_back_after_it():
     before = signal.signal(signal.SIGTERM, mine)
     try:
         with teardown():
-            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert heard == [True]
