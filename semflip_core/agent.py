@@ -167,8 +167,8 @@ class RefusalAgent:
         except CancelledError:
             decision = self._refusal(query, Reason.CANCELLED)
         except Exception as error:
-            # Broad, and the only place that is: whatever a question meets, also in an encoder of
-            # somebody else, must become its one decision, or the robot's user waits in vain.
+            # Broad: whatever a question meets, also in an encoder of somebody else, must become its
+            # one decision, or the robot's user waits in vain.
             fault = type(error).__name__
             logger.exception(
                 "query '%s' ended in %s: %s", printable(query_id), fault, query.question

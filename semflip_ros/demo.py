@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 from rich.console import Console
@@ -26,17 +25,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from semflip_core.bag_topics import choose_image_topic, choose_pose_source
 from semflip_core.bags import memory_from_bag, open_bag
-from semflip_core.decision import Decision, Evidence, Reason, Verdict
+from semflip_core.decision import Decision, Verdict
 from semflip_core.errors import ConfigError, SemflipError
 from semflip_core.evidence import draw_evidence
 from semflip_core.frames import KeyframeRecord
 from semflip_core.memory import VideoMemory
-from semflip_core.poses import Pose
 from semflip_core.settings import KeyframeSettings, Settings, read_settings_file
 from semflip_ros import shared_memory
 from semflip_ros.demo_overview import Asked, write_overview
 from semflip_ros.demo_report import results_table
-from semflip_ros.demo_truth import Result, base_poses, goal_error, seen_elsewhere
+from semflip_ros.demo_truth import (
+    Result,
+    base_poses,
+    decision_from_json,
+    goal_error,
+    seen_elsewhere,
+)
 from semflip_ros.domain import OwnDomain, local_environment
 from semflip_ros.observer import Observer
 from semflip_ros.programs import Program
@@ -338,37 +342,6 @@ def chosen_queries(dataset: Dataset, settings: DemoSettings) -> tuple[Query, ...
     if not any(not q.answerable and seen_elsewhere(dataset, q) for q in queries):
         raise ConfigError("demo: one query must be about a thing that only another sequence shows")
     return queries
-
-
-def decision_from_json(values: dict[str, Any], keyframes: dict[int, int]) -> Decision:
-    """A decision from what ``ask --json`` prints, as far as it is shown here.
-
-    Args:
-        keyframes: stamp in nanoseconds -> keyframe id.
-    """
-    goal = values["goal"]
-    nan = float("nan")
-    return Decision(
-        query_id=values["id"],
-        question=values["question"],
-        verdict=Verdict(values["verdict"]),
-        gate_verdict=Verdict(values["gate_verdict"]) if values["gate_verdict"] else None,
-        score=nan if values["score"] is None else values["score"],
-        threshold=nan if values["threshold"] is None else values["threshold"],
-        reason=Reason(values["reason"]) if values["reason"] else None,
-        sentence=values["sentence"],
-        goal=goal and Pose(goal["frame_id"], tuple(goal["position"]), tuple(goal["orientation"])),
-        evidence=tuple(
-            Evidence(
-                keyframe_id=keyframes[item["stamp_ns"]],
-                stamp_ns=item["stamp_ns"],
-                relevance=item["relevance"],
-                pose=None,
-                region=tuple(item["region"]) if item["region"] else None,
-            )
-            for item in values["evidence"]
-        ),
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

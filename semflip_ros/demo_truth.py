@@ -1,4 +1,4 @@
-"""What is true in the demo's recording, and whether a decision agrees with it."""
+"""What is true in the demo's recording, what was decided, and whether the two agree."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from semflip_core.bag_topics import choose_pose_source
 from semflip_core.bags import open_bag
-from semflip_core.decision import Decision, Verdict
+from semflip_core.decision import Decision, Evidence, Reason, Verdict
 from semflip_core.errors import DatasetError
 from semflip_core.poses import Pose, wrap_angle
 from semflip_train.dataset import Dataset, Query
@@ -110,3 +111,34 @@ class Result:
         if self.error is not None and not self.error.success:
             return "goal is off"
         return ""
+
+
+def decision_from_json(values: dict[str, Any], keyframes: dict[int, int]) -> Decision:
+    """A decision from what ``ask --json`` prints, as far as it is shown here.
+
+    Args:
+        keyframes: stamp in nanoseconds -> keyframe id.
+    """
+    goal = values["goal"]
+    nan = float("nan")
+    return Decision(
+        query_id=values["id"],
+        question=values["question"],
+        verdict=Verdict(values["verdict"]),
+        gate_verdict=Verdict(values["gate_verdict"]) if values["gate_verdict"] else None,
+        score=nan if values["score"] is None else values["score"],
+        threshold=nan if values["threshold"] is None else values["threshold"],
+        reason=Reason(values["reason"]) if values["reason"] else None,
+        sentence=values["sentence"],
+        goal=goal and Pose(goal["frame_id"], tuple(goal["position"]), tuple(goal["orientation"])),
+        evidence=tuple(
+            Evidence(
+                keyframe_id=keyframes[item["stamp_ns"]],
+                stamp_ns=item["stamp_ns"],
+                relevance=item["relevance"],
+                pose=None,
+                region=tuple(item["region"]) if item["region"] else None,
+            )
+            for item in values["evidence"]
+        ),
+    )

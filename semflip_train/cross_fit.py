@@ -58,18 +58,19 @@ class CrossFit:
                 "cross_fit: only mini's projection is trained here; leave it out for other encoders"
             )
         folds: dict[str, int] = {}
-        expected = 2
+        counts = set()
         for number, file in enumerate(files):
             header = ProjectionWeights.load(file).header
             names, count = header.get(HELD_OUT), header.get(FOLD_COUNT)
             if not isinstance(names, list) or not isinstance(count, int):
                 raise ConfigError(f"{file}: not made for cross-fitting; make the folds again")
-            expected = count
+            counts.add(count)
             folds |= {str(name).lower(): number for name in names}
-        if len(files) != expected:
+        if counts != {len(files)}:
+            of = f" of {max(counts)}" if counts else ""
             raise ConfigError(
-                f"cross_fit: {folder} holds {len(files)} projections of {expected}; make the rest "
-                f"with: python -m semflip_train.projection_folds --out {folder}"
+                f"cross_fit: {folder} holds {len(files)} projections{of}; make the rest with: "
+                f"python -m semflip_train.projection_folds --out {folder}"
             )
         return cls(tuple(encoder.with_weights(file) for file in files), folds)
 

@@ -14,8 +14,8 @@ pytest.importorskip("semflip", reason="the messages are not built: run `make bui
 from semflip_core.decision import Decision, Reason, Verdict, refuse
 from semflip_core.errors import ConfigError
 from semflip_core.poses import Pose, quaternion_from_yaw
-from semflip_ros.demo import DemoSettings, chosen_queries, decision_from_json
-from semflip_ros.demo_truth import Result, goal_error, seen_elsewhere
+from semflip_ros.demo import DemoSettings, chosen_queries
+from semflip_ros.demo_truth import Result, decision_from_json, goal_error, seen_elsewhere
 from semflip_train.dataset import Answer, Dataset, DatasetInfo, Query
 
 
