@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 from semflip_core.agent import RefusalAgent
 from semflip_core.errors import ConfigError, DatasetError
 from semflip_core.gate import Gate
+from semflip_core.recall import Recall
 from semflip_train.engines import THREAD_VARIABLES, LocalEngine
 from semflip_train.evaluate import evaluate_stage
 from semflip_train.features import load_table
@@ -85,6 +86,23 @@ def test_an_erased_memory_gives_the_row_that_it_gives_when_indexed_anew(finished
             memory, opened.encoder, None, retriever=opened.retriever, recall=run.settings.recall
         )
         assert np.array_equal(alone.embed(sample.question).joint.vector, table.x[row])
+
+
+def test_what_the_index_knew_of_an_erased_picture_is_not_taken_over(finished):
+    run, _ = finished
+    sample = next(s for s in read_samples(run.synth / "samples_train.jsonl") if s.kind == "vflip")
+    erased = {frame.index: (run.synth / frame.file).read_bytes() for frame in sample.frames}
+    with OpenSequence(run, run.dataset(), sample.sequence, None) as opened:
+        frames = opened.frames
+        known = Recall(frames.memory, opened.retriever or opened.encoder, run.settings.recall)
+        known.refresh()
+        with frames.with_erased(erased, (known.index_digest,)) as memory:
+            taken = [
+                memory.features(record.id, known.index_digest) is not None
+                for record in memory.records()
+            ]
+    assert 0 < len(erased) < len(taken)
+    assert taken == [index not in erased for index in range(len(taken))]
 
 
 def test_the_report_is_one_file(finished):
