@@ -24,12 +24,12 @@ from semflip_train.features import load_table
 from semflip_train.methods import Method
 from semflip_train.pipeline import calibrate_stage, train_stage
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
-from semflip_train.stages import backends, embed, synthesise
+from semflip_train.stages import embed, synthesise
 from semflip_train.stores import write_json, write_whole
 from semflip_train.summary import plain
 from semflip_train.tables import as_markdown
 from semflip_train.training import TrainingError
-from semflip_train.variants import Layout, Variant, changed, chosen_axes, layout_of
+from semflip_train.variants import Variant, changed, chosen_axes
 
 Progress = Callable[[str, int, int], None]
 
@@ -67,10 +67,9 @@ def ablate(
         training_run=base,
         progress=progress,
     )
-    layout = layout_of(backends(base)[0])
     rows = []
     for number, (name, variant) in enumerate(variants.items(), start=1):
-        rows.append(_row(name, variant, base, judged, layout, out, engine, progress))
+        rows.append(_row(name, variant, base, judged, out, engine, progress))
         if progress is not None:
             progress("variants", number, len(variants))
     train = load_table(base.features / "train")
@@ -98,7 +97,6 @@ def _row(
     variant: Variant,
     base: RunDirectory,
     judged: Sequence[Judged],
-    layout: Layout,
     out: Path,
     engine: Engine,
     progress: Progress | None,
@@ -109,9 +107,9 @@ def _row(
         run = base
         if variant.resynthesised and settings != base.settings:
             run = _resynthesised(settings, base, out / name.replace(" ", "_"), engine, progress)
-        tables = variant.tables(Tables.of(run), layout)
+        tables = variant.tables(Tables.of(run))
         gate = trained_on(tables, settings, base)
-        x = variant.inputs(np.stack([item.vector for item in judged]), layout)
+        x = variant.inputs(np.stack([item.vector for item in judged]), tables.train.layout)
     except (TrainingError, CalibrationError, ConfigError) as error:
         return Method.missing(name, len(judged), str(error))
     untaught = never_synthesised(_categories(judged), sources_of(tables.train.samples))

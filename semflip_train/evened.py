@@ -43,6 +43,7 @@ def even_weights(
     questions: Sequence[str],
     y: NDArray[np.integer],
     shape: Callable[[str], Hashable] = names_colour,
+    importance: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """``(n,)`` weights of rows; answerable ones keep 1.
 
@@ -51,15 +52,20 @@ def even_weights(
 
     Args:
         shape: what of a question must not tell its answer.
+        importance: ``(n,)`` weights of the refusals among themselves; None weighs all the same.
     """
     shapes = [shape(question) for question in questions]
+    weighs = np.ones(len(y), np.float32) if importance is None else importance
     answered = Counter(s for s, label in zip(shapes, y, strict=True) if label == 0)
-    refused = Counter(s for s, label in zip(shapes, y, strict=True) if label == 1)
-    scale = refused.total() / max(answered.total(), 1)
+    refused: dict[Hashable, float] = {}
+    for s, label, weight in zip(shapes, y, weighs, strict=True):
+        if label == 1:
+            refused[s] = refused.get(s, 0.0) + float(weight)
+    scale = float((y == 1).sum()) / max(answered.total(), 1)
     return np.array(
         [
-            1.0 if label == 0 else scale * answered[s] / refused[s]
-            for s, label in zip(shapes, y, strict=True)
+            1.0 if label == 0 else weight * scale * answered[s] / refused[s]
+            for s, label, weight in zip(shapes, y, weighs, strict=True)
         ],
         np.float32,
     )

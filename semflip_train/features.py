@@ -6,8 +6,8 @@ Embeddings come from ``RefusalAgent.embed``, the same call that the robot makes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from semflip_train.stores import BlobStore, StoreError, content_hash, json_hash,
 from semflip_train.synthesis.samples import Sample
 
 Matrix = NDArray[np.float32]
+#: Groups of a joint vector, by name.
+Layout = Mapping[str, slice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,14 @@ class FeatureTable:
         samples: one for each row.
         fingerprint: of the pipeline that made them.
         relevance: ``(n,)`` best relevance over the frames; None where it was not kept.
+        layout: groups of the embedding's dimensions, where the encoder names them; else none.
     """
 
     x: Matrix
     samples: tuple[Sample, ...]
     fingerprint: Fingerprint
     relevance: Matrix | None = None
+    layout: Layout = field(default_factory=dict)
 
     @property
     def y(self) -> NDArray[np.int64]:
@@ -56,17 +60,23 @@ class FeatureTable:
     def where(self, keep: Callable[[Sample], bool]) -> FeatureTable:
         """The rows whose sample passes."""
         chosen = [i for i, s in enumerate(self.samples) if keep(s)]
-        return FeatureTable(
-            self.x[chosen],
-            tuple(self.samples[i] for i in chosen),
-            self.fingerprint,
-            None if self.relevance is None else self.relevance[chosen],
+        return replace(
+            self,
+            x=self.x[chosen],
+            samples=tuple(self.samples[i] for i in chosen),
+            relevance=None if self.relevance is None else self.relevance[chosen],
         )
 
     def data_hash(self) -> str:
         """Hash of rows and labels."""
         rows = [s.model_dump_json() for s in self.samples]
         return content_hash(self.x.tobytes(), *rows)
+
+
+def layout_of(encoder: Encoder) -> Layout:
+    """Groups of the joint vector, where the encoder names them; else none."""
+    layout: Layout = getattr(encoder, "layout", {})
+    return layout
 
 
 class SampleEmbedder:
@@ -179,17 +189,21 @@ def save_table(table: FeatureTable, folder: Path, shard_rows: int = 4096) -> Non
     }
     if table.relevance is not None:
         columns["relevance"] = [float(value) for value in table.relevance]
-    _write_parquet(folder / "index.parquet", columns, dict(table.fingerprint))
+    metadata = {
+        "fingerprint": dict(table.fingerprint),
+        "layout": {name: [where.start, where.stop] for name, where in table.layout.items()},
+    }
+    _write_parquet(folder / "index.parquet", columns, metadata)
 
 
-def _write_parquet(path: Path, columns: dict[str, list[Any]], fingerprint: dict[str, Any]) -> None:
+def _write_parquet(path: Path, columns: dict[str, list[Any]], metadata: dict[str, Any]) -> None:
     try:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtraError("pyarrow", "train", "the index of features") from error
     made = pyarrow.table(columns).replace_schema_metadata(
-        {"fingerprint": json.dumps(fingerprint, sort_keys=True)}
+        {name: json.dumps(value, sort_keys=True) for name, value in metadata.items()}
     )
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(made, sink)
@@ -215,7 +229,8 @@ def load_table(folder: Path) -> FeatureTable:
         raise StoreError(f"{index}: no features; make them with: semflip features")
     try:
         read = pyarrow.parquet.read_table(index)
-        metadata = (read.schema.metadata or {})[b"fingerprint"]
+        metadata = {name: json.loads(text) for name, text in (read.schema.metadata or {}).items()}
+        fingerprint = metadata[b"fingerprint"]
         shards = {
             name: load_file(folder / name)["x"] for name in sorted(set(read["shard"].to_pylist()))
         }
@@ -228,4 +243,5 @@ def load_table(folder: Path) -> FeatureTable:
     samples = tuple(Sample.model_validate_json(text) for text in read["sample"].to_pylist())
     kept = "relevance" in read.column_names
     relevance = np.array(read["relevance"].to_pylist(), np.float32) if kept else None
-    return FeatureTable(np.stack(rows), samples, json.loads(metadata), relevance)
+    layout = {name: slice(*ends) for name, ends in metadata.get(b"layout", {}).items()}
+    return FeatureTable(np.stack(rows), samples, fingerprint, relevance, layout)

@@ -33,13 +33,13 @@ from numpy.typing import NDArray
 
 from semflip_core.encoders.mini.assets import cache_folder
 from semflip_core.encoders.mini.backbone import Backbone, resize
-from semflip_core.encoders.mini.phrases import PhraseParser
+from semflip_core.encoders.mini.phrases import PARSER, PhraseParser
 from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
 from semflip_core.encoders.mini.regions import averages
 from semflip_core.encoders.mini.text import TextEncoder
 from semflip_core.errors import ConfigError
 from semflip_train.engines import Engine, LocalEngine, load_engine
-from semflip_train.projection_fit import FitSettings, Rows, apply, build_bank, build_rows, fit
+from semflip_train.projection_fit import FitSettings, Rows, build_bank, build_rows, fit
 from semflip_train.projection_real import training_pictures
 from semflip_train.projection_report import presence_auroc
 from semflip_train.projection_rooms import add_rooms, render_reference
@@ -81,7 +81,7 @@ COUNTS = {"room": 50, "heap": 120, "painted-room": 70, "painted-heap": 120}
 #: kind of scene -> share of its things that is painted over, and offset of its seeds.
 PAINTED_SCENES = {"painted-room": (0.8, 10_000), "painted-heap": (0.6, 10_000)}
 #: Counts changes of the training itself, which make kept results stale.
-FIT_VERSION = 1
+FIT_VERSION = 2
 #: Every so manieth scene is kept out of training, to measure on.
 KEPT_OUT = 6
 #: Scenes that similarities are judged against: every so manieth of these, never trained on.
@@ -157,7 +157,7 @@ def gather(
     reference = [n for n, name in enumerate(names) if _judges(name)]
     words = shown(named, (model for scene in scenes for model in scene.models))
     text = TextEncoder()
-    corpus = content_hash(json.dumps([questions(), DISTRACTORS, BACKGROUND]))[:12]
+    corpus = content_hash(json.dumps([PARSER, questions(), DISTRACTORS, BACKGROUND]))[:12]
     base = _kept(folder / f"base-{corpus}.safetensors", lambda: base_tensors(text, PhraseParser()))
     texts = sorted(
         {t for w in words for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
@@ -246,7 +246,7 @@ def _kept(
 def train(
     material: Material, words: Sequence[Named], scenes: Sequence[int], settings: FitSettings
 ) -> dict[str, Array]:
-    """Train the MLP on some scenes with the words of some categories."""
+    """Train the MLPs on some scenes with the words of some categories."""
     known = {name for w in words for name in w.words}
     unknown = {n for w in material.words for n in w.names if n.lower() not in known}
     extra = [name for name in DISTRACTORS if name not in unknown]
@@ -278,31 +278,40 @@ def measure(material: Material, settings: FitSettings, folds: int = 4) -> dict[s
     """
     inside, outside = split(material.words, folds, 0)
     scenes, kept = material.scenes_for(False), material.scenes_for(True)
-    mlp = train(material, inside, scenes, settings)
+    trained = ProjectionWeights(train(material, inside, scenes, settings), {})
     result: dict[str, float] = {}
+
+    def projected(numbers: Sequence[int]) -> list[Array]:
+        return [
+            trained.project(material.scenes[i].pooled.astype(np.float32), material.conse[i])
+            for i in numbers
+        ]
+
+    names = sorted({name for word in material.words for name in word.names})
+    seen = trained.seen(np.stack([material.vectors[name] for name in names]))
     everything = {
         "": (
-            [apply(mlp, material.scenes[i].pooled, material.conse[i]) for i in kept],
-            sample_rows(
-                [apply(mlp, material.scenes[i].pooled, material.conse[i]) for i in scenes], 1500, 0
-            ),
+            projected(kept),
+            sample_rows(projected(scenes), 1500, 0),
+            dict(zip(names, seen, strict=True)),
         ),
         "_conse": (
             [material.conse[i] for i in kept],
             sample_rows([material.conse[i] for i in scenes], 1500, 0),
+            material.vectors,
         ),
     }
-    for suffix, (vectors, judged_by) in everything.items():
+    for suffix, (vectors, judged_by, texts) in everything.items():
         for name, words in (("known", inside), ("new", outside)):
             result[name + suffix] = presence_auroc(
                 [material.scenes[i] for i in kept],
                 vectors,
                 material.words,
-                material.vectors,
+                texts,
                 judged_by,
                 frozenset(w.category for w in words),
             )
-    moved = apply(mlp, *material.real)
+    moved = trained.project(*material.real)
     result["real_cosine"] = float((moved * material.real[1]).sum(axis=1).mean())
     return {name: round(value, 4) for name, value in result.items()}
 

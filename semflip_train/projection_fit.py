@@ -1,9 +1,11 @@
-"""Train mini's residual MLP: rendered regions towards the words of what they show.
+"""Train mini's residual MLPs: rendered regions and the words of what they show, to each other.
 
 InfoNCE in both directions (Radford et al. 2021) with several positives a region (name, synonyms,
 look and name), against the whole vocabulary, background phrases and ImageNet's names. Words that
-are also true of the object, or nearly the same, are masked. Regions of real photographs are held
-to their ConSE vectors, so that what the classifier knows of the real world survives.
+are also true of the object, or nearly the same, are masked. Words move too: text vectors have
+"table lamp" and "reading lamp" lie together, which no region could then tell apart. Regions of
+real photographs are held to their ConSE vectors, and ImageNet's names to their text vectors, so
+that what the classifier knows of the real world survives.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from semflip_core.encoders.mini.conse import unit
 from semflip_core.encoders.mini.text import DIMENSION
 from semflip_core.errors import MissingExtraError
 from semflip_core.settings import Settings
@@ -42,7 +43,7 @@ class FitSettings(Settings):
     """How the projection is trained."""
 
     hidden: int = Field(default=768, ge=8, description="Width of the MLP.")
-    epochs: int = Field(default=10, ge=1)
+    epochs: int = Field(default=6, ge=1)
     batch: int = Field(default=512, ge=8)
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.02, ge=0)
@@ -53,6 +54,11 @@ class FitSettings(Settings):
         default=1.0, ge=0, description="Weight of staying with ConSE on photographs."
     )
     synonym: float = Field(default=0.6, description="Texts more alike than this do not compete.")
+    words_hidden: int = Field(default=256, ge=8, description="Width of the words' MLP.")
+    words_dropout: float = Field(default=0.1, ge=0, lt=1)
+    words_penalty: float = Field(
+        default=0.02, ge=0, description="Keeps the part small that is added to words."
+    )
     min_cover: float = Field(
         default=0.25, description="Share of a region that its object must cover."
     )
@@ -71,12 +77,14 @@ class TextBank:
         positive: ``(models, t)`` texts true of each model.
         masked: ``(models, t)`` texts that are neither true nor false of it.
         background: ``(t,)`` texts that describe empty regions.
+        held: ``(t,)`` texts that should stay where they are: ImageNet's names.
     """
 
     vectors: Array
     positive: Mask
     masked: Mask
     background: Mask
+    held: Mask
 
 
 @dataclass(frozen=True)
@@ -118,12 +126,16 @@ def build_bank(
     by_category: dict[str, list[Named]] = {}
     for w in words:
         by_category.setdefault(w.category, []).append(w)
+    told, called = _told_texts(words, index, len(bank))
     for row, w in enumerate(words):
         true = [index[t] for t in (*w.names, w.described)]
         positive[row, true] = True
         alike = (bank @ bank[[index[t] for t in w.names]].T).max(axis=1) > synonym
         masked[row] = alike
         masked[row, [index[t] for t in w.words if t in index]] = True
+        if w.told:
+            might = np.array([bool(names & w.words) for names in called])
+            masked[row, told] = might[told]
         for other in by_category[w.category]:
             # The same thing in another colour is the hardest negative there is.
             hard = bool(w.look) and bool(other.look) and other.look != w.look
@@ -131,7 +143,20 @@ def build_bank(
         masked[row] &= ~positive[row]
     empty = np.zeros(len(bank), bool)
     empty[[index[t] for t in background]] = True
-    return TextBank(bank, positive, masked, empty)
+    return TextBank(bank, positive, masked, empty, np.arange(len(bank)) >= len(texts))
+
+
+def _told_texts(
+    words: Sequence[Named], index: dict[str, int], count: int
+) -> tuple[Mask, list[set[str]]]:
+    """``(count,)`` which texts name only things whose words are told, and the names in each."""
+    known = {name.lower() for w in words if w.told for name in w.names}
+    called: list[set[str]] = [set() for _ in range(count)]
+    for w in words:
+        for name in w.names:
+            called[index[name]].add(name.lower())
+        called[index[w.described]].add(w.names[0].lower())
+    return np.array([bool(names) and names <= known for names in called]), called
 
 
 def build_rows(
@@ -165,13 +190,14 @@ def build_rows(
 def fit(
     rows: Rows, bank: TextBank, real: tuple[Array, Array], settings: FitSettings
 ) -> dict[str, Array]:
-    """Train the MLP.
+    """Train both MLPs.
 
     Args:
         real: features ``(n, 1280)`` and ConSE vectors ``(n, 384)`` of regions of photographs.
 
     Returns:
-        ``mlp.*`` tensors of :class:`~semflip_core.encoders.mini.projection.ProjectionWeights`.
+        ``mlp.*`` and ``words.*`` tensors of
+        :class:`~semflip_core.encoders.mini.projection.ProjectionWeights`.
     """
     try:
         import torch
@@ -182,16 +208,19 @@ def fit(
     both = np.concatenate([rows.features[:: max(1, len(rows.features) // 20000)], real[0]])
     mean = both.mean(axis=0, dtype=np.float64).astype(np.float32)
     scale = both.std(axis=0, dtype=np.float64).astype(np.float32) + np.float32(0.05)
-    first, last, net = _residual(torch, len(mean), settings)
+    net = _residual(torch, len(mean), settings.hidden, settings.dropout)
+    of_words = _residual(torch, DIMENSION, settings.words_hidden, settings.words_dropout)
     order = _balanced(rows.model, rng)
     steps = settings.epochs * (len(order) // settings.batch)
     optimiser = torch.optim.AdamW(
-        net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        [*net.parameters(), *of_words.parameters()],
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, settings.learning_rate, total_steps=max(steps, 2), pct_start=0.1
     )
-    texts = torch.from_numpy(bank.vectors)
+    meanings, held = torch.from_numpy(bank.vectors), torch.from_numpy(bank.held)
     x_mean, x_scale = torch.from_numpy(mean), torch.from_numpy(scale)
     real_x = (torch.from_numpy(real[0].astype(np.float32)) - x_mean) / x_scale
     real_conse = torch.from_numpy(real[1])
@@ -202,7 +231,11 @@ def fit(
         for start in range(0, len(order) - settings.batch + 1, settings.batch):
             chosen = order[start : start + settings.batch]
             x = (torch.from_numpy(rows.features[chosen].astype(np.float32)) - x_mean) / x_scale
+            added = of_words(meanings)
+            texts = torch.nn.functional.normalize(meanings + added, dim=1)
             loss = _rendered_loss(torch, net(x), rows, bank, chosen, texts, settings)
+            loss = loss + settings.words_penalty * (added**2).sum(dim=1).mean()
+            loss = loss + (1 - (texts[held] * meanings[held]).sum(dim=1)).mean()
             if settings.real_weight > 0:
                 some = torch.from_numpy(rng.integers(0, len(real_x), settings.batch // 3))
                 moved = torch.nn.functional.normalize(real_conse[some] + net(real_x[some]), dim=1)
@@ -218,21 +251,29 @@ def fit(
     return {
         "mlp.mean": mean,
         "mlp.scale": scale,
-        "mlp.weight1": first.weight.detach().numpy().T.copy(),
-        "mlp.bias1": first.bias.detach().numpy().copy(),
-        "mlp.weight2": last.weight.detach().numpy().T.copy(),
-        "mlp.bias2": last.bias.detach().numpy().copy(),
+        **_tensors(torch, "mlp", net),
+        **_tensors(torch, "words", of_words),
     }
 
 
-def _residual(torch: Any, width: int, settings: FitSettings) -> tuple[Any, Any, Any]:
-    """First and last layer, and the network; it starts as zero."""
-    first = torch.nn.Linear(width, settings.hidden)
-    last = torch.nn.Linear(settings.hidden, DIMENSION)
+def _residual(torch: Any, width: int, hidden: int, dropout: float) -> Any:
+    """An MLP of two layers that starts as zero."""
+    first = torch.nn.Linear(width, hidden)
+    last = torch.nn.Linear(hidden, DIMENSION)
     torch.nn.init.zeros_(last.weight)
     torch.nn.init.zeros_(last.bias)
-    drop = torch.nn.Dropout(settings.dropout)
-    return first, last, torch.nn.Sequential(drop, first, torch.nn.ReLU(), drop, last)
+    drop = torch.nn.Dropout(dropout)
+    return torch.nn.Sequential(drop, first, torch.nn.ReLU(), drop, last)
+
+
+def _tensors(torch: Any, name: str, network: Any) -> dict[str, Array]:
+    """Weights ``(in, out)`` and biases of both layers."""
+    layers = [layer for layer in network if isinstance(layer, torch.nn.Linear)]
+    found = {}
+    for number, layer in enumerate(layers, start=1):
+        found[f"{name}.weight{number}"] = layer.weight.detach().numpy().T.copy()
+        found[f"{name}.bias{number}"] = layer.bias.detach().numpy().copy()
+    return found
 
 
 def _rendered_loss(
@@ -301,10 +342,3 @@ def _reverse(torch: Any, logits: Any, positive: Any, masked: Any) -> Any:
     total = torch.logsumexp(columns.masked_fill(true | hidden, low), dim=1, keepdim=True)
     each = torch.nn.functional.softplus(total - columns)
     return ((each * true).sum(dim=1) / true.sum(dim=1)).mean()
-
-
-def apply(tensors: dict[str, Array], features: NDArray[np.floating], conse: Array) -> Array:
-    """Projected unit vectors, as ``ProjectionWeights.project`` makes them."""
-    x = (features.astype(np.float32) - tensors["mlp.mean"]) / tensors["mlp.scale"]
-    hidden = np.maximum(x @ tensors["mlp.weight1"] + tensors["mlp.bias1"], 0)
-    return unit(conse + hidden @ tensors["mlp.weight2"] + tensors["mlp.bias2"])

@@ -90,7 +90,7 @@ def add_rooms(files: Sequence[Path], root: Path, folder: Path) -> list[Projectio
         weights = ProjectionWeights.load(file)
         added: Mapping[str, Array] = {
             "rooms.projected": _half(np.stack(kept)),
-            "rooms.names": _half(encoder.name_vectors(names)),
+            "rooms.names": _half(encoder.meanings(names)),
             "rooms.shown": shown,
         }
         header = {

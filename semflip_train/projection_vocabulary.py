@@ -76,6 +76,8 @@ class Named:
         names: true names, the usual one first.
         words: every word somebody might use for it, lower case; never negatives for it.
         look: colour or material in words, or "".
+        told: ``words`` were written by eye and are all there are: what another such thing is
+            called, and is not among them, is false of it.
     """
 
     model: str
@@ -83,6 +85,7 @@ class Named:
     names: tuple[str, ...]
     words: frozenset[str]
     look: str = ""
+    told: bool = False
 
     @property
     def colour(self) -> str | None:
@@ -113,7 +116,7 @@ def vocabulary(catalogue: FurnitureCatalogue) -> tuple[Named, ...]:
         for model, look in thing.models.items():
             if model in allowed:
                 found[model] = Named(
-                    model, thing.name, thing.names, thing.words, look.split("|")[0]
+                    model, thing.name, thing.names, thing.words, look.split("|")[0], told=True
                 )
     for model, entry in catalogue.models.items():
         name = " ".join(entry.name.lower().split())

@@ -38,7 +38,7 @@ def half(x: Array) -> Array:
 def base_tensors(text: TextEncoder, parser: PhraseParser) -> dict[str, Array]:
     """Everything that needs no picture: means, labels, distractors, directions of wording.
 
-    The MLP is zero, which makes the projection plain ConSE.
+    The MLPs are zero, which makes the projection plain ConSE.
     """
     names = [name for names in IMAGENET_NAMES for name in names[:NAMES_OF_A_CLASS]]
     vectors = dict(zip(names, text.bulk_vectors(names), strict=True))
@@ -67,6 +67,10 @@ def base_tensors(text: TextEncoder, parser: PhraseParser) -> dict[str, Array]:
         "mlp.bias1": np.zeros(HIDDEN, np.float32),
         "mlp.weight2": np.zeros((HIDDEN, DIMENSION), np.float32),
         "mlp.bias2": np.zeros(DIMENSION, np.float32),
+        "words.weight1": np.zeros((DIMENSION, HIDDEN), np.float32),
+        "words.bias1": np.zeros(HIDDEN, np.float32),
+        "words.weight2": np.zeros((HIDDEN, DIMENSION), np.float32),
+        "words.bias2": np.zeros(DIMENSION, np.float32),
     }
 
 

@@ -105,6 +105,13 @@ _ASKING = (
     "Move to the {} and wait there",
     "Navigate: {}",
     "In what place is the {} on the {}?",
+    "Which room is the {} in?",
+    "Which side of the room is the {} on?",
+    "What does the {} look like?",
+    "What stands beside the {}?",
+    "what is the {} standing on",
+    "What is the colour of the {}?",
+    "Which shape has the {}?",
 )
 _OPINION = (
     "Which {} looks the nicest?",

@@ -22,7 +22,7 @@ from semflip_core.settings import RecallSettings
 from semflip_train.cross_fit import CrossFit
 from semflip_train.dataset import Dataset, Split
 from semflip_train.engines import Engine
-from semflip_train.features import FeatureTable, SampleEmbedder, save_table
+from semflip_train.features import FeatureTable, SampleEmbedder, layout_of, save_table
 from semflip_train.memories import SequenceFrames, sequence_memory
 from semflip_train.run_directory import RunDirectory
 from semflip_train.stores import BlobStore, write_json, write_whole
@@ -261,7 +261,13 @@ def _table(run: RunDirectory, sequences: Sequence[str], ending: str) -> FeatureT
         best.append(tensors["relevance"])
         here = read_samples(run.synth / f"{sequence}.jsonl")
         samples += [here[number] for number in tensors["sample"]]
-    return FeatureTable(np.concatenate(rows), tuple(samples), fingerprint, np.concatenate(best))
+    return FeatureTable(
+        np.concatenate(rows),
+        tuple(samples),
+        fingerprint,
+        np.concatenate(best),
+        layout_of(backends(run)[0]),
+    )
 
 
 def _sums(results: Sequence[dict[str, Any]], *names: str) -> dict[str, int]:

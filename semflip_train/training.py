@@ -7,7 +7,7 @@ deterministic per seed. Sequences are held out whole, because pictures of one pl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
@@ -39,6 +39,14 @@ class TrainingSettings(Settings):
     hidden: tuple[int, int] = (64, 32)
     dropout: float = Field(default=0.4, ge=0.0, lt=1.0)
     noise: float = Field(default=0.2, ge=0.0, description="Gaussian noise on standardised inputs.")
+    group_noise: Mapping[str, float] = Field(
+        default_factory=dict,
+        description="Share of the noise that a group of inputs gets; all of it where not named.",
+    )
+    importance: Mapping[str, float] = Field(
+        default_factory=dict,
+        description="Weight of refusals by Q-Flip strategy, or `vflip`; 1 where not named.",
+    )
     even_colours: bool = Field(
         default=True, description="Weigh rows so that naming a colour does not tell the answer."
     )
@@ -115,6 +123,7 @@ def fit(
     seed: int,
     settings: TrainingSettings,
     weights: Matrix | None = None,
+    noise_share: Matrix | None = None,
 ) -> tuple[tuple[tuple[Matrix, Matrix], ...], int, float]:
     """Train one MLP and keep its best epoch on the validation rows.
 
@@ -123,6 +132,7 @@ def fit(
         validation: ``(n,)`` rows kept from training; none trains for a quarter of the epochs.
         sizes: widths from input to output.
         weights: ``(n,)`` weight of each row beside its class's.
+        noise_share: ``(dim,)`` share of the noise that each input gets; None gives each all.
 
     Returns:
         Weights ``(in, out)`` and biases of each layer, the epoch kept, and its loss.
@@ -136,7 +146,7 @@ def fit(
         network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
     )
     loss_of = _weighted_loss(
-        network, x, y, class_weights(y[~validation], sizes[-1]), weights, generator
+        network, x, y, class_weights(y[~validation], sizes[-1]), weights, noise_share, generator
     )
     train = torch.from_numpy(np.flatnonzero(~validation))
     kept = torch.from_numpy(np.flatnonzero(validation))
@@ -172,6 +182,7 @@ def _weighted_loss(
     y: NDArray[np.int64],
     importance: Matrix,
     weights: Matrix | None,
+    noise_share: Matrix | None,
     generator: Any,
 ) -> Callable[[Any, float], Any]:
     """``loss(rows, shift)``: cross-entropy weighted by class and row, with noise of that scale."""
@@ -179,11 +190,14 @@ def _weighted_loss(
     by_class = torch.from_numpy(importance)
     rows = torch.from_numpy(np.ones(len(y), np.float32) if weights is None else weights)
     inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
+    every = np.ones(x.shape[1], np.float32) if noise_share is None else noise_share
+    share_of_noise = torch.from_numpy(every)
 
     def loss_of(index: Any, shift: float) -> Any:
         batch = inputs[index]
         if shift > 0:
-            batch = batch + shift * torch.randn(batch.shape, generator=generator)
+            noise = torch.randn(batch.shape, generator=generator) * share_of_noise
+            batch = batch + shift * noise
         each = torch.nn.functional.cross_entropy(
             network(batch), labels[index], weight=by_class, reduction="none"
         )
@@ -280,14 +294,13 @@ def train_gate(
     x = scaling(table.x)
     dimension = x.shape[1]
     sizes = (dimension, *settings.hidden, 2)
-    weights = None
-    if settings.even_colours:
-        weights = even_weights([sample.question for sample in table.samples], y)
+    weights = row_weights(table, settings)
+    noise_share = noise_shares(table, settings)
     members = []
     for number, seed in enumerate(settings.seeds, start=1):
         held_out = held_out_sequences(table.sequences.tolist(), seed, settings.held_out_share)
         validation = np.isin(table.sequences, held_out)
-        layers, epoch, loss = fit(x, y, validation, sizes, seed, settings, weights)
+        layers, epoch, loss = fit(x, y, validation, sizes, seed, settings, weights, noise_share)
         members.append(Member(layers, epoch, loss, held_out))
         logger.info("member %d: epoch %d, held-out loss %.4f", seed, epoch, loss)
         if progress is not None:
@@ -310,6 +323,32 @@ def train_gate(
     gate = Gate(header, tensors | reason_tensors)
     limit = distance_limit(gate, table, settings)
     return Gate(header.model_copy(update={"distance_limit": limit}), gate.tensors())
+
+
+def row_weights(table: FeatureTable, settings: TrainingSettings) -> Matrix:
+    """``(n,)`` weight of each row beside its class's: its importance, evened by colours."""
+    importance = np.array(
+        [settings.importance.get(s.strategy or s.kind, 1.0) for s in table.samples], np.float32
+    )
+    if not settings.even_colours:
+        return importance
+    questions = [sample.question for sample in table.samples]
+    return even_weights(questions, table.y, importance=importance)
+
+
+def noise_shares(table: FeatureTable, settings: TrainingSettings) -> Matrix:
+    """``(dim,)`` share of the noise that each input gets.
+
+    Raises:
+        TrainingError: a group is named that the encoder does not have.
+    """
+    shares = np.ones(table.x.shape[1], np.float32)
+    for group, share in settings.group_noise.items():
+        if group not in table.layout:
+            known = ", ".join(table.layout) or "this encoder names none"
+            raise TrainingError(f"training.group_noise: no inputs '{group}'; known: {known}")
+        shares[table.layout[group]] = share
+    return shares
 
 
 def _tensors(scaling: Scaling, members: Sequence[Member]) -> dict[str, Matrix]:
@@ -360,7 +399,10 @@ def train_reasons(
     if missing:
         validation = np.zeros(len(y), dtype=bool)
     sizes = (x.shape[1], settings.reason_hidden, len(reasons))
-    layers, _, _ = fit(x[rows], y, validation, sizes, settings.seeds[0], settings)
+    noise_share = noise_shares(table, settings)
+    layers, _, _ = fit(
+        x[rows], y, validation, sizes, settings.seeds[0], settings, noise_share=noise_share
+    )
     names = ("reason1", "reason2")
     tensors: dict[str, Matrix] = {}
     for name, (weight, bias) in zip(names, layers, strict=True):

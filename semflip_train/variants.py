@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semflip_core.encoders import Encoder
 from semflip_core.errors import ConfigError
 from semflip_core.settings import read_settings
 from semflip_train.comparison import Tables
-from semflip_train.features import FeatureTable
+from semflip_train.features import FeatureTable, Layout
 from semflip_train.run_directory import ExperimentSettings
 from semflip_train.synthesis.samples import PUBLISHED, STRATEGIES, Sample
 from semflip_train.training import Matrix
 
 Change = Mapping[str, Mapping[str, Any]]
-Layout = Mapping[str, slice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class Variant:
             self.strategies is None or sample.kind != "qflip" or sample.strategy in self.strategies
         )
 
-    def tables(self, tables: Tables, layout: Layout) -> Tables:
+    def tables(self, tables: Tables) -> Tables:
         """Training and calibration rows as this variant sees them.
 
         Raises:
@@ -63,7 +61,7 @@ class Variant:
 
         def seen(table: FeatureTable) -> FeatureTable:
             kept = table.where(self.keeps)
-            return replace(kept, x=self.inputs(kept.x, layout))
+            return replace(kept, x=self.inputs(kept.x, kept.layout))
 
         return Tables(seen(tables.train), seen(tables.calibration))
 
@@ -84,12 +82,6 @@ class Variant:
             for where in found:
                 masked[:, where] = 0.0
         return masked
-
-
-def layout_of(encoder: Encoder) -> Layout:
-    """Groups of the joint vector, where the encoder names them; else none."""
-    layout: Layout = getattr(encoder, "layout", {})
-    return layout
 
 
 def changed(settings: ExperimentSettings, change: Change) -> ExperimentSettings:

@@ -107,23 +107,25 @@ def ground(
             local_margin[top].mean(),
             unusual.max(),
             unusual[top].mean(),
-            *_above_absence(space, queries, nearest),
+            *_above_absence(space, queries, phrase.meanings, nearest),
         ],
         np.float32,
     )
     return Grounding(z, unusual.astype(np.float32), everywhere, region, statistics)
 
 
-def _above_absence(space: Space, queries: Array, nearest: Array) -> tuple[float, ...]:
+def _above_absence(
+    space: Space, queries: Array, meanings: Array, nearest: Array
+) -> tuple[float, ...]:
     """How far a phrase and its naked noun reach above what they reach where there is none.
 
     Args:
-        queries: ``(2, dim)`` the phrase and its noun.
+        queries: ``(2, dim)`` the phrase and its noun, and what they mean.
         nearest: ``(frames, 2)`` best similarity of each.
     """
     reached = np.array([top_mean(column) for column in nearest.T])
-    chance = np.array([space.chance(query) for query in queries])
-    elsewhere, highest = space.places.reached(queries)
+    chance = np.array([space.chance(*one) for one in zip(queries, meanings, strict=True)])
+    elsewhere, highest = space.places.reached(queries, meanings)
     return (
         reached[0] - chance[0],
         reached[0] - chance[0] / 2,

@@ -31,24 +31,27 @@ class Rooms:
     Args:
         regions: ``(rooms, regions, dim)`` unit vectors, the most different ones of each room.
         shown: ``(rooms, k)`` which ``names`` are there, -1 for no more.
-        names: ``(n, dim)`` unit vectors.
+        names: ``(n, dim)`` meanings, see :class:`PhraseView`.
     """
 
     regions: Array
     shown: NDArray[np.int64]
     names: Array
 
-    def reached(self, phrases: Array) -> tuple[Array, float]:
+    def reached(self, phrases: Array, meanings: Array) -> tuple[Array, float]:
         """What phrases ``(p, dim)`` of one thing reach where there is no such thing.
 
         Other than :meth:`Space.chance` this is about places: a robot looks at many pictures, and
         the likest region of all of them is what an absent thing is judged by.
 
+        Args:
+            meanings: ``(p, dim)`` of the phrases, see :class:`PhraseView`.
+
         Returns:
             ``(p,)`` mean over the rooms of the best similarity, and the highest for the first.
         """
         best = (self.regions @ phrases.T).max(axis=1)
-        alike = np.append((self.names @ phrases.T).max(axis=1) > SYNONYM, False)  # -1
+        alike = np.append((self.names @ meanings.T).max(axis=1) > SYNONYM, False)  # -1
         without = ~alike[self.shown].any(axis=1)
         if without.sum() < FEWEST_ROOMS:
             without = np.argsort(np.argsort(best[:, 0], kind="stable")) < FEWEST_ROOMS
@@ -79,7 +82,7 @@ class Space:
         distractors: ``(d, dim)`` unit vectors of phrases for things one may meet.
         shown: ``(pictures, regions, k)`` which ``names`` each reference region shows; -1 nothing
             more, -2 unknown. Without it nothing is known of them.
-        names: ``(n, dim)`` unit vectors of what they show.
+        names: ``(n, dim)`` meanings of what they show.
         rooms: places to judge presence by; without them each reference picture is one.
     """
 
@@ -99,16 +102,19 @@ class Space:
         best = (self.reference @ phrase).max(axis=1)
         return float(np.median(best)), float(best.std()) + 1e-2
 
-    def chance(self, phrase: Array) -> float:
+    def chance(self, phrase: Array, meaning: Array) -> float:
         """What the likest regions reach that show something else: resemblance, not presence.
 
         Mean similarity of the likest hundredth of the reference regions. Where it is known what
         they show, only those count that show nothing which the phrase might name.
+
+        Args:
+            phrase, meaning: ``(dim,)``, see :class:`PhraseView`.
         """
         similarity = self.reference.reshape(-1, len(phrase)) @ phrase
         if self.shown is not None and self.names is not None:
             shown = self.shown.reshape(len(similarity), -1)
-            alike = np.append(self.names @ phrase > SYNONYM, [True, False])  # -2, -1
+            alike = np.append(self.names @ meaning > SYNONYM, [True, False])  # -2, -1
             similarity = similarity[~alike[shown].any(axis=1)]
         count = max(3, round(CHANCE_SHARE * len(similarity)))
         return float(np.sort(similarity)[-count:].mean()) if len(similarity) else 0.0
@@ -167,6 +173,8 @@ class PhraseView:
     Args:
         full: for each space the ``(dim,)`` unit vector of the phrase with its attributes.
         head: the same for its naked noun.
+        meanings: ``(2, dim)`` unit vectors of phrase and naked noun by which texts are compared
+            with each other: what is more alike than :data:`SYNONYM` names the same thing.
         rivals: ``(d,)`` True for distractors that mean something else.
         colour: index of the colour asked for, or None.
         repainted: for each space ``(k, dim)`` vectors of the phrase with other colours in its
@@ -177,6 +185,7 @@ class PhraseView:
 
     full: Sequence[Array]
     head: Sequence[Array]
+    meanings: Array
     rivals: NDArray[np.bool_]
     colour: int | None = None
     repainted: Sequence[Array] = ()

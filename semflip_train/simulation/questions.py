@@ -110,7 +110,11 @@ class QuestionWriter:
     def _text(self, item: Referent, words: wording.Wordings) -> str:
         if item.need:
             return wording.put(wording.draw(self._rng, words.needed), need=item.need)
-        return wording.put(wording.draw(self._rng, words.named), item.phrase)
+        plain = item.kind == "name" and bool(words.about)
+        about = plain and self._rng.random() < wording.ABOUT_SHARE
+        return wording.put(
+            wording.draw(self._rng, words.about if about else words.named), item.phrase
+        )
 
     def _ask(self, seen: Seen, item: Referent, text: str, pair: str | None = None) -> bool:
         """Add an answerable question unless the sequence was asked the same already."""

@@ -16,10 +16,16 @@ from semflip_train.simulation.phrases import Phrase
 
 @dataclass(frozen=True, slots=True)
 class Wordings:
-    """Templates of one side of the split: for a named object, and for a need."""
+    """Templates of one side of the split: for a named object, for a need, and for what it is like.
+
+    ``about`` asks what a picture of the thing tells. Test questions have none, but people ask so,
+    and a gate that only ever met "where" takes "what" and "which" for a sign of what no picture
+    answers.
+    """
 
     named: tuple[str, ...]
     needed: tuple[str, ...]
+    about: tuple[str, ...] = ()
 
 
 TRAIN = Wordings(
@@ -45,7 +51,21 @@ TRAIN = Wordings(
         "I want you to find what I need {need}.",
         "i need {need}",
     ),
+    about=(
+        "What colour {is} {the}?",
+        "Which room {is} {the} in?",
+        "What {is} right beside {the}?",
+        "What {do} {the} look like?",
+        "what {is} {the} standing on",
+        "Which wall {is} {the} closest to?",
+        "What shape {is} {the}?",
+        "Which things are near {the}?",
+        "Describe {the} for me.",
+        "Which side of the room {is} {the} on?",
+    ),
 )
+#: How often a thing named without look or place is asked about so, where there are templates.
+ABOUT_SHARE = 0.3
 
 TEST = Wordings(
     named=(

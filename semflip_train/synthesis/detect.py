@@ -98,7 +98,8 @@ class MiniDetector:
 
     def _phrase(self, phrase: str) -> tuple[Array, float, float]:
         if phrase not in self._statistics:
-            vector = self._weights.centred(self._text.vectors([phrase]))[0]
+            meaning = self._weights.centred(self._text.vectors([phrase]))
+            vector = self._weights.seen(meaning)[0]
             similarity = self._weights["reference.projected"] @ vector
             mean, deviation = float(similarity.mean()), float(similarity.std()) + 1e-3
             self._statistics[phrase] = (vector, mean, deviation)

@@ -44,7 +44,8 @@ def model() -> JointModel:
 def phrase(vector: Array, head: Array, colour: int | None = None) -> PhraseView:
     other = BLUE_CHAIR if colour == RED else RED_CHAIR
     repainted = [other[None]] if colour is not None else [np.zeros((0, DIM), np.float32)]
-    return PhraseView([vector], [head], np.ones(180, bool), colour, repainted)
+    meanings = np.stack([vector, head])
+    return PhraseView([vector], [head], meanings, np.ones(180, bool), colour, repainted)
 
 
 def frame(
@@ -186,9 +187,11 @@ def test_chance_counts_only_regions_that_show_something_else() -> None:
     shown[3, :, 0] = -2
     blind = Space(regions, noise(6, 8))
     told = Space(regions, noise(6, 8), shown, names)
-    assert blind.chance(CHAIR) > 0.95
-    assert told.chance(CHAIR) < 0.6
-    assert told.chance(noise(40, 1)[0]) == pytest.approx(blind.chance(noise(40, 1)[0]), abs=0.2)
+    other = noise(40, 1)[0]
+    assert blind.chance(CHAIR, CHAIR) > 0.95
+    assert told.chance(CHAIR, CHAIR) < 0.6
+    assert told.chance(CHAIR, other) > 0.9  # what it means decides, not where it was moved to
+    assert told.chance(other, other) == pytest.approx(blind.chance(other, other), abs=0.2)
 
 
 def test_presence_is_told_from_resemblance(model: JointModel) -> None:
@@ -207,8 +210,8 @@ def test_presence_is_judged_by_rooms_without_such_a_thing() -> None:
     shown = np.array([[0], [-1], [-1], [-1]])
     honest = Rooms(rooms, shown, np.stack([CHAIR]))
     blind = Rooms(rooms, np.full((4, 1), -1), np.stack([CHAIR]))
-    without, _ = honest.reached(CHAIR[None])
-    fooled, highest = blind.reached(CHAIR[None])
+    without, _ = honest.reached(CHAIR[None], CHAIR[None])
+    fooled, highest = blind.reached(CHAIR[None], CHAIR[None])
     assert without[0] == pytest.approx((rooms[1:] @ CHAIR).max(axis=1).mean(), abs=1e-6)
     assert fooled[0] > without[0] + 0.1
     assert highest == pytest.approx(1.0, abs=1e-5)
@@ -218,6 +221,6 @@ def test_a_thing_of_every_room_is_judged_by_those_that_resemble_it_least() -> No
     rooms = noise(8, 4, 30)
     rooms[:2, 3] = CHAIR
     known = Rooms(rooms, np.zeros((4, 1), np.int64), np.stack([CHAIR]))
-    mean, highest = known.reached(CHAIR[None])
+    mean, highest = known.reached(CHAIR[None], CHAIR[None])
     assert mean[0] < 0.9
     assert highest < 0.9

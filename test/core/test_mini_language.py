@@ -38,6 +38,12 @@ def text() -> TextEncoder:
         ("whereabouts is the kettle", ["kettle"]),
         ("Stop in front of the safe.", ["safe"]),
         ("the blue tall vase - where?", ["blue tall vase"]),
+        ("Which room is the sofa in?", ["sofa"]),
+        ("Which side of the room is the red sofa on?", ["red sofa"]),
+        ("what shape is the cup", ["cup"]),
+        ("Which shop did the vase come from?", ["vase"]),
+        ("Which chair is next to the table?", ["chair", "table"]),
+        ("Which lamp is the tallest?", ["lamp"]),
     ],
 )
 def test_what_a_question_looks_for(parser: PhraseParser, question: str, phrases: list[str]) -> None:

@@ -117,6 +117,9 @@ def test_every_sample_gives_a_row_for_each_of_its_folds(folds, tmp_path):
     ids = [sample.id for sample in fitted.samples]
     assert sorted(ids) == sorted(2 * [sample.id for sample in plain.samples])
     assert fitted.fingerprint == plain.fingerprint  # the gate is for the encoder that robots run
+    layout = fitted.layout  # as the encoder named it, read back from the files
+    assert layout["wording"].stop == fitted.x.shape[1]
+    assert {"space0.target", "colour"} <= layout.keys()
     for sample in plain.samples:
         rows = fitted.x[[i for i, name in enumerate(ids) if name == sample.id]]
         assert np.abs(rows[0] - rows[1]).max() > 1e-3  # two projections

@@ -153,8 +153,8 @@ def test_a_strategy_that_the_experiment_does_not_flip_has_no_gate(ablated):
     made = {s.strategy for s in tables.train.samples if s.kind == "qflip"}
     assert "relation" not in made
     with pytest.raises(ConfigError, match="no flips of relation here: not in synthesis.strat"):
-        Variant(strategies=("relation",)).tables(tables, {})
-    kept = Variant(strategies=("relation", "object")).tables(tables, {}).train
+        Variant(strategies=("relation",)).tables(tables)
+    kept = Variant(strategies=("relation", "object")).tables(tables).train
     assert {s.strategy for s in kept.samples if s.kind == "qflip"} == {"object"}
 
 

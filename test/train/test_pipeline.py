@@ -62,6 +62,7 @@ def test_the_gate_sees_the_colour_not_the_words(finished):
     run, metrics = finished
     table = load_table(run.features / "train")
     assert table.fingerprint == Gate.load(run.gate).header.fingerprint
+    assert table.layout == {}  # this encoder names no groups
     erased = [i for i, s in enumerate(table.samples) if s.kind == "vflip"]
     clean = [i for i, s in enumerate(table.samples) if s.kind == "answerable"]
     # The first feature is the best match of the colour: gone with the box.

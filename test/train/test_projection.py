@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from semflip_core.encoders.mini.conse import unit
+from semflip_core.encoders.mini.projection import ProjectionWeights
 from semflip_train.projection_fit import (
     FitSettings,
     Rows,
     TextBank,
-    apply,
     build_bank,
     build_rows,
     fit,
@@ -89,15 +89,17 @@ def test_it_learns_names_and_starts_at_conse() -> None:
     conse = unit(rng.normal(size=(360, 384)).astype(np.float32))
     rows = Rows(features, conse, model, np.full((360, 2), -1))
     real = (rng.normal(size=(60, 1280)).astype(np.float32), conse[:60])
-    mlp = fit(rows, bank, real, FitSettings(epochs=6, batch=64, hidden=32))
+    fitted = FitSettings(epochs=6, batch=64, hidden=32, words_hidden=16)
+    trained = fit(rows, bank, real, fitted)
+    learned = ProjectionWeights(trained, {})
     fresh = (prototypes[model] + 0.3 * rng.normal(size=(360, 1280))).astype(np.float32)
-    scores = (
-        apply(mlp, fresh, conse)
-        @ np.stack([table["red chair"], table["blue chair"], table["dog"]]).T
-    )
+    asked = np.stack([table["red chair"], table["blue chair"], table["dog"]])
+    scores = learned.project(fresh, conse) @ learned.seen(asked).T
     assert (scores.argmax(axis=1) == model).mean() > 0.95
-    untrained = {**mlp, "mlp.weight2": mlp["mlp.weight2"] * 0, "mlp.bias2": mlp["mlp.bias2"] * 0}
-    np.testing.assert_allclose(apply(untrained, fresh, conse), conse, atol=1e-6)
+    last = ("mlp.weight2", "mlp.bias2", "words.weight2", "words.bias2")
+    untrained = ProjectionWeights({**trained, **{name: trained[name] * 0 for name in last}}, {})
+    np.testing.assert_allclose(untrained.project(fresh, conse), conse, atol=1e-6)
+    np.testing.assert_allclose(untrained.seen(asked), asked, atol=1e-6)
 
 
 def test_auroc_counts_ties_half() -> None:
@@ -197,3 +199,23 @@ def test_of_a_room_the_regions_stay_that_most_words_are_drawn_to() -> None:
     assert drawn_to(regions, words, 2).argmax(axis=1).tolist() == [3, 9]
     assert len(drawn_to(regions[:3], words[:, :16], 5)) == 3
     assert {"fire extinguisher", "red chair"} <= set(vocabulary())
+
+
+def test_things_described_by_eye_compete_even_where_their_names_are_alike() -> None:
+    lamps = (
+        Named("a/1", "desk lamp", ("desk lamp",), frozenset({"desk lamp", "lamp"}), told=True),
+        Named("a/2", "floor lamp", ("floor lamp",), frozenset({"floor lamp"}), told=True),
+        Named("a/3", "lamp", ("lamp",), frozenset({"lamp"}), told=True),
+    )
+    table = vectors({"desk lamp", "floor lamp", "lamp", "light", "wall"})
+    near = unit(table["floor lamp"] + 0.3 * np.stack([table["desk lamp"], table["light"]]))
+    table |= {"desk lamp": near[0], "light": near[1]}
+    assert table["desk lamp"] @ table["floor lamp"] > 0.6
+    labels = unit(np.random.default_rng(2).normal(size=(1000, 384)).astype(np.float32))
+    bank = build_bank(lamps, ("light",), ("wall",), table, labels, 0.6)
+    at = {t: n for n, t in enumerate(["desk lamp", "floor lamp", "lamp", "light", "wall"])}
+    assert not bank.masked[0, at["floor lamp"]]  # nobody would call a desk lamp so
+    assert bank.masked[0, at["lamp"]]  # somebody might
+    assert not bank.masked[2, at["desk lamp"]]
+    assert bank.masked[1, at["light"]]  # alike, and nobody said what it is true of
+    assert bank.held.sum() == len(bank.vectors) - 5

@@ -91,7 +91,7 @@ def test_articles_and_numbers(phrase: Phrase, some: str, plural: bool) -> None:
 
 
 def test_test_wordings_are_disjoint_from_training() -> None:
-    train = {*wording.TRAIN.named, *wording.TRAIN.needed}
+    train = {*wording.TRAIN.named, *wording.TRAIN.needed, *wording.TRAIN.about}
     test = {*wording.TEST.named, *wording.TEST.needed, *wording.AMBIGUOUS, *wording.VAGUE}
     assert not train & test
     for template in (*wording.FALSE_PREMISE, *wording.UNAVAILABLE, *wording.NEEDS_ACTION):
@@ -117,7 +117,9 @@ def test_no_wording_that_is_learned_from_is_near_one_of_the_test() -> None:
         *wording.AMBIGUOUS,
         *wording.VAGUE,
     )
-    learned = (*wording.TRAIN.named, *wording.TRAIN.needed, *itertools.chain(*KINDS.values()))
+    train = wording.TRAIN
+    asked = (*train.named, *train.needed, *train.about)
+    learned = (*asked, *itertools.chain(*KINDS.values()))
     near = [
         (a, b)
         for a in learned
@@ -159,6 +161,23 @@ def test_questions_are_balanced_exact_and_paired() -> None:
     for first, second in twins.values():
         assert first["question"] == second["question"]
         assert first["answerable"] != second["answerable"]
+
+
+def test_training_asks_what_things_are_like_and_the_test_does_not() -> None:
+    names = ("sofa", "teddy bear", "fridge", "toaster", "radiator", "cactus", "umbrella", "stove")
+    objects = tuple(placed(name, 0, (2.0 * i, 0.0)) for i, name in enumerate(names))
+    where = plan("living", "kitchen")
+    parts = {"train": (*objects, placed("bed", 0, (20.0, 0.0))), "test": objects}
+    both = [seen_as(split, split, things, where) for split, things in parts.items()]
+    rows = QuestionWriter(both, per_sequence=24, seed=3).write()
+    about = [re.sub(r"\{\w+\}", ".*", template) for template in wording.TRAIN.about]
+
+    def share(split: str) -> float:
+        asked = [r["question"] for r in rows if r["answerable"] and r["sequence"] == split]
+        return sum(any(re.fullmatch(a, q) for a in about) for q in asked) / len(asked)
+
+    assert 0.0 < share("train") < 0.4
+    assert share("test") == 0.0
 
 
 def test_colours_are_asked_only_of_what_might_have_another_one() -> None:

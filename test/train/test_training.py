@@ -13,9 +13,12 @@ from semflip_train.evened import even_weights, names_colour
 from semflip_train.metrics import auroc
 from semflip_train.training import (
     TrainingError,
+    TrainingSettings,
     class_weights,
     distance_tensors,
     held_out_sequences,
+    noise_shares,
+    row_weights,
     train_gate,
 )
 from support.tables import DIMENSION, FINGERPRINT, gaussian_table, small_settings
@@ -145,3 +148,47 @@ def test_naming_a_colour_does_not_tell_the_answer() -> None:
         assert by_class[0] == pytest.approx(by_class[1], rel=1e-5)
     only_refused = even_weights(["the cup", "the red cup"], np.array([0, 1]))
     assert only_refused.tolist() == [1.0, 0.0]
+
+
+def test_important_refusals_weigh_more_and_colours_still_do_not_tell() -> None:
+    table = gaussian_table(seed=1, sequences=2, sources=20)
+    words = {0: "the cup", 1: "the red cup", 2: "the cup, please"}
+    samples = tuple(
+        s.model_copy(
+            update={
+                "question": words[i // 2 % 3],
+                "strategy": ("object" if i // 2 % 2 else "subjective") if s.label else "",
+            }
+        )
+        for i, s in enumerate(table.samples)
+    )
+    table = replace(table, samples=samples)
+    settings = TrainingSettings(importance={"object": 3.0})
+    weights = row_weights(table, settings)
+    coloured = np.array([names_colour(s.question) for s in samples])
+    strategy = np.array([s.strategy for s in samples])
+    for named in (True, False):
+        rows = coloured == named
+        refused, answered = weights[rows & (table.y == 1)], weights[rows & (table.y == 0)]
+        assert refused.sum() == pytest.approx(answered.sum(), rel=1e-5)
+        picked = [weights[rows & (strategy == s)].mean() for s in ("object", "subjective")]
+        assert picked[0] == pytest.approx(3.0 * picked[1], rel=1e-5)
+    plain = row_weights(table, settings.model_copy(update={"even_colours": False}))
+    assert set(plain[strategy == "object"]) == {3.0}
+    assert set(plain[strategy != "object"]) == {1.0}
+
+
+def test_a_group_of_inputs_gets_its_share_of_the_noise() -> None:
+    table = gaussian_table(seed=1, sequences=6, sources=40)
+    layout = {"picture": slice(0, DIMENSION - 1), "wording": slice(DIMENSION - 1, DIMENSION)}
+    table = replace(table, layout=layout)
+    settings = small_settings(noise=3.0, group_noise={"wording": 0.25})
+    shares = noise_shares(table, settings)
+    assert shares.tolist() == [1.0] * (DIMENSION - 1) + [0.25]
+    drowned = train_gate(table, small_settings(noise=3.0))
+    spared = train_gate(table, small_settings(noise=3.0, group_noise={"picture": 0.0}))
+    fresh = gaussian_table(seed=2, sequences=2, sources=100, prefix="new")
+    told = [np.ptp(np.asarray(gate.score(fresh.x))) for gate in (drowned, spared)]
+    assert told[0] < 0.9 * told[1]  # what is drowned in noise decides less
+    with pytest.raises(TrainingError, match="group_noise: no inputs 'words'; known: picture, wor"):
+        noise_shares(table, settings.model_copy(update={"group_noise": {"words": 0.5}}))

@@ -54,7 +54,7 @@ class DetectedThings:
             ``(BESIDE,)``: :attr:`.labels.LabelEvidence.vector`, then the share of the colour asked
             for at places that match the naked noun, 0 without a colour.
         """
-        meanings = [self._table.meaning(phrase.full[0], phrase.head[0]) for phrase in phrases]
+        meanings = [self._table.meaning(*phrase.meanings) for phrase in phrases]
         keys = np.array([frame.key for frame in frames])
         evidence = self._table.evidence(meanings, detections, keys, phrases[0].colour)
         colour = self._colour(phrases[0], frames, detections)

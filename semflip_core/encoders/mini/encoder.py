@@ -82,7 +82,12 @@ class MiniEncoder:
             self._weights["reference.names"],
         )
         self._spaces = (
-            Space(self._weights["reference.projected"], distractors, *known, self._rooms()),
+            Space(
+                self._weights["reference.projected"],
+                self._weights.seen(distractors),
+                *known,
+                self._rooms(),
+            ),
             Space(self._weights["reference.conse"], distractors, *known),
         )
         self._detected = DetectedThings(LabelTable(self._weights.centred), self._spaces[0])
@@ -211,10 +216,16 @@ class MiniEncoder:
     def phrase_vectors(self, question: str) -> Vector:
         """``(phrases, 384)`` unit vectors of the question's phrases, the target first."""
         parsed = self._parser.parse(question)
-        return self._weights.centred(self._text.vectors(p.text for p in parsed.phrases))
+        return self._weights.seen(
+            self._weights.centred(self._text.vectors(p.text for p in parsed.phrases))
+        )
 
     def name_vectors(self, names: Sequence[str]) -> Vector:
         """``(names, 384)`` unit vectors of names, many at once."""
+        return self._weights.seen(self.meanings(names))
+
+    def meanings(self, names: Sequence[str]) -> Vector:
+        """``(names, 384)`` unit vectors by which names are compared with each other."""
         return self._weights.centred(self._text.bulk_vectors(names))
 
     def close(self) -> None:
@@ -234,15 +245,16 @@ class MiniEncoder:
         return self._weights.wording_vector(self._text.vectors([parsed.wording])[0])
 
     def _phrase_view(self, phrase: Phrase) -> PhraseView:
-        full, head = self._weights.centred(self._text.vectors([phrase.text, phrase.head]))
-        spaces = len(self._spaces)
+        meanings = self._weights.centred(self._text.vectors([phrase.text, phrase.head]))
+        seen = self._weights.seen(meanings)
         repainted = self._weights.centred(self._text.vectors(phrase.repainted()))
         return PhraseView(
-            full=[full] * spaces,
-            head=[head] * spaces,
-            rivals=self._spaces[0].rivals(full, head),
+            full=[seen[0], meanings[0]],
+            head=[seen[1], meanings[1]],
+            meanings=meanings,
+            rivals=self._spaces[1].rivals(*meanings),
             colour=COLOURS.index(phrase.colour) if phrase.colour else None,
-            repainted=[repainted] * spaces,
+            repainted=[self._weights.seen(repainted), repainted],
             attributes=len(phrase.attributes),
             noun=phrase.noun,
         )

@@ -12,7 +12,7 @@ from typing import Any
 from semflip_core.encoders.mini.colours import COLOUR_WORDS, COLOURS
 from semflip_core.encoders.mini.english import english
 
-PARSER = "en_core_web_md-3.8/rules-2"
+PARSER = "en_core_web_md-3.8/rules-3"
 MAX_PHRASES = 4
 PLACEHOLDER = "thing"
 
@@ -117,7 +117,12 @@ class PhraseParser:
 
 def _chunks(doc: Any) -> list[Any]:
     """Noun chunks that name something, and nouns that the parser left outside any chunk."""
-    chunks = [chunk for chunk in doc.noun_chunks if _names_something(chunk) and not _owns(chunk)]
+    told = _told_by_the_answer(doc)
+    chunks = [
+        chunk
+        for chunk in doc.noun_chunks
+        if chunk.root.i not in told and _names_something(chunk) and not _owns(chunk)
+    ]
     covered = {token.i for chunk in doc.noun_chunks for token in chunk}
     for token in doc:
         if token.i in covered or token.dep_ == "compound" or not _stands_alone(token):
@@ -129,6 +134,30 @@ def _chunks(doc: Any) -> list[Any]:
         if chunk.root.i == token.i and _names_something(chunk):
             chunks.append(chunk)
     return sorted(chunks, key=lambda chunk: int(chunk.start))
+
+
+def _told_by_the_answer(doc: Any) -> set[int]:
+    """Roots of chunks that name what the answer is: "which room" is the sofa in?"""
+    chunks = list(doc.noun_chunks)
+    told: set[int] = set()
+    for chunk in chunks:
+        if chunk[0].lower_ not in ("which", "what") or len(chunk) == 1:
+            continue
+        verbs = {chunk.root.head.i, chunk.root.head.head.i}
+        if any(
+            other.start > chunk.start
+            and other.root.dep_ in ("attr", "nsubj")
+            and other.root.head.i in verbs
+            and _names_something(other)
+            for other in chunks
+        ):
+            told.add(chunk.root.i)
+    ends = {
+        chunk.root.i
+        for chunk in chunks
+        if chunk.root.head.lower_ == "of" and chunk.root.head.head.i in told
+    }
+    return told | ends
 
 
 def _stands_alone(token: Any) -> bool:

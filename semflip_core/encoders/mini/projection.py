@@ -1,8 +1,10 @@
-"""The weights that semflip trains for mini: regions into the text space, and what judges them.
+"""The weights that semflip trains for mini: regions and words into one space, and what judges them.
 
 One safetensors file of a few MB, made by ``python -m semflip_train.projection`` (which documents
-its training data). The projection is ConSE plus a residual MLP on the pooled features; the MLP's
-last layer starts at zero, so training starts at ConSE and may only add to it.
+its training data). Regions are ConSE plus a residual MLP on the pooled features, words their text
+vectors plus a residual MLP on those: MiniLM has "table lamp" and "reading lamp" lie together
+because they are read in the same places, not because they look alike. Both last layers start at
+zero, so training starts at ConSE and may only add to it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from semflip_core.errors import EncoderError
 Array = NDArray[np.float32]
 
 HEADER_KEY = "semflip_mini"
-FORMAT = 3
+FORMAT = 4
 DEFAULT_WEIGHTS = Path(__file__).parents[2] / "weights" / "mini_projection.safetensors"
 
 #: name -> number of dimensions; lengths are checked against each other.
@@ -36,6 +38,10 @@ TENSORS = {
     "mlp.bias1": 1,
     "mlp.weight2": 2,
     "mlp.bias2": 1,
+    "words.weight1": 2,
+    "words.bias1": 1,
+    "words.weight2": 2,
+    "words.bias2": 1,
     "reference.projected": 3,
     "reference.conse": 3,
     "reference.shown": 3,
@@ -57,12 +63,13 @@ class ProjectionWeights:
     Args:
         tensors: ``text.mean (384,)`` subtracted from every text vector; ``labels (1000, 384)``
             centred unit vectors of the ImageNet names; ``mlp.*`` the residual MLP on standardised
-            features (1280-h-384, ReLU); ``reference.* (p, r, 384)`` regions of unrelated
-            pictures in each space; ``reference.shown (p, r, 3)`` which of ``reference.names
-            (n, 384)`` each shows, -1 none, -2 unknown; ``distractors (d, 384)`` centred unit
-            vectors; ``wording.*`` directions of questions without their nouns, one for each kind
-            of question; ``rooms.*`` of whole rooms ``(r, n, 384)`` regions that words are drawn to,
-            which of ``rooms.names`` they show ``(r, k)``, -1 for no more; may be absent.
+            features (1280-h-384, ReLU), ``words.*`` that on text vectors (384-h-384);
+            ``reference.* (p, r, 384)`` regions of unrelated pictures in each space;
+            ``reference.shown (p, r, 3)`` which of ``reference.names (n, 384)`` each shows, -1
+            none, -2 unknown; ``distractors (d, 384)`` centred unit vectors; ``wording.*``
+            directions of questions without their nouns, one for each kind of question;
+            ``rooms.*`` of whole rooms ``(r, n, 384)`` regions that words are drawn to, which of
+            ``rooms.names`` they show ``(r, k)``, -1 for no more; may be absent.
         header: how they were made, with ``distractor_names``.
     """
 
@@ -98,8 +105,13 @@ class ProjectionWeights:
         return unit(conse + hidden @ self["mlp.weight2"] + self["mlp.bias2"])
 
     def centred(self, text_vectors: Array) -> Array:
-        """Text vectors ``(n, 384)`` as unit vectors of the common space."""
+        """Text vectors ``(n, 384)`` as unit vectors that say what they mean, ConSE's space."""
         return unit(text_vectors - self["text.mean"])
+
+    def seen(self, meanings: Array) -> Array:
+        """Vectors ``(n, 384)`` of :meth:`centred` moved to where what they name is projected to."""
+        hidden = np.maximum(meanings @ self["words.weight1"] + self["words.bias1"], 0.0)
+        return unit(meanings + hidden @ self["words.weight2"] + self["words.bias2"])
 
     def wording_vector(self, wording: Array) -> Array:
         """``(kinds,)``: how much a wording ``(384,)`` sounds like each kind of question."""
@@ -152,11 +164,15 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
             raise EncoderError(f"{file}: tensor '{name}' holds NaN or infinity")
     dim = tensors["text.mean"].shape[0]
     hidden = tensors["mlp.bias1"].shape[0]
+    of_words = tensors["words.bias1"].shape[0]
     expected = {
         "mlp.weight1": (tensors["mlp.mean"].shape[0], hidden),
         "mlp.weight2": (hidden, dim),
         "mlp.bias2": (dim,),
         "mlp.scale": tensors["mlp.mean"].shape,
+        "words.weight1": (dim, of_words),
+        "words.weight2": (of_words, dim),
+        "words.bias2": (dim,),
         "wording.mean": (dim,),
     }
     for name, shape in expected.items():

@@ -181,6 +181,7 @@ class SiglipEncoder:
         return PhraseView(
             full=[full],
             head=[head],
+            meanings=np.stack([full, head]),
             rivals=self._space.rivals(full, head),
             colour=COLOURS.index(phrase.colour) if phrase.colour else None,
             repainted=[self._centred(phrase.repainted())],
