@@ -6,6 +6,7 @@ import os
 import struct
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,41 @@ MOST_LOAD = 4.0
 
 
 def test_1080p_at_30_hz_is_received_while_a_question_of_5_s_runs(tmp_path, slow_gate_file) -> None:
-    """At least 99 % of the frames, and every one that should be a keyframe."""
+    """At least 99 % of the frames, and every one that should be a keyframe.
+
+    Another process that wakes up on a small machine takes frames from a best-effort receiver, now
+    and then; a node that does not listen while it thinks loses them in every drive. So there are
+    up to three drives.
+    """
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if load > MOST_LOAD:
         pytest.skip(f"other work loads each core {load:.1f} times: real time means nothing here")
+    drives = []
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        drives.append(drive_of_nine_seconds(folder, slow_gate_file))
+        if drives[-1].whole:
+            return
+    pytest.fail(f"frames were lost in every drive: {drives}")
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Frames that a camera sent and the node received, and keyframes expected and kept."""
+
+    sent: int
+    received: int
+    expected: int
+    kept: int
+
+    @property
+    def whole(self) -> bool:
+        return self.received >= 0.99 * self.sent and self.kept == self.expected
+
+
+def drive_of_nine_seconds(folder: Path, gate: Path) -> Drive:
+    """A camera of 1080p at 30 Hz, and a question that takes more than half of its drive."""
     namespace = f"/t{uuid.uuid4().hex[:6]}"
     settings = {
         "encoder": SLOW,
@@ -41,14 +73,14 @@ def test_1080p_at_30_hz_is_received_while_a_question_of_5_s_runs(tmp_path, slow_
         "keyframes__min_translation_m": 0.5,
     }
     with (
-        refusal_node(tmp_path, namespace, slow_gate_file, **settings),
+        refusal_node(folder, namespace, gate, **settings),
         Robot(namespace) as robot,
     ):
         robot.connect()
         camera = Process(
             "support.full_hd_camera",
             [namespace, str(FRAMES), str(HZ)],
-            tmp_path / "camera.log",
+            folder / "camera.log",
         )
         camera.wait_for("driving")
         wait_until(lambda: robot.keyframes() >= 3, what="the first keyframes")
@@ -63,11 +95,11 @@ def test_1080p_at_30_hz_is_received_while_a_question_of_5_s_runs(tmp_path, slow_
             lambda: int(robot.value("camera", "received") or 0) >= sent or camera_quiet(robot),
             what="the last frames",
         )
+        wait_until(
+            lambda: robot.value("camera", "backlog") in ("", "0"), what="all frames looked at"
+        )
         received = int(robot.value("camera", "received"))
-        print(f"received {received} of {sent}, keyframes {robot.keyframes()} of {expected}")
-        assert received >= 0.99 * sent
-        assert robot.keyframes() == expected
-        assert robot.value("camera", "backlog") in ("", "0")
+        return Drive(sent, received, expected, robot.keyframes())
 
 
 def camera_quiet(robot: Robot) -> bool:
