@@ -21,6 +21,7 @@ from semflip_core.decision import LEARNED_REASONS, Reason
 from semflip_core.errors import MissingExtraError, SemflipError
 from semflip_core.gate import Gate, GateHeader
 from semflip_core.settings import Settings
+from semflip_train.distance import distance_limit, distance_tensors
 from semflip_train.evened import even_weights
 from semflip_train.features import FeatureTable
 
@@ -246,31 +247,6 @@ class Scaling:
         return scaled
 
 
-def distance_tensors(x: Matrix, rank: int) -> dict[str, Matrix]:
-    """Training mean and Ledoit-Wolf covariance as leading directions plus an isotropic rest.
-
-    Directions are those of greatest variance; the rest gets the mean variance of what is left
-    (Ledoit and Wolf 2004; Lee et al. 2018 for the distance).
-    """
-    try:
-        from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError("sklearn", "train", "the distance limit") from error
-    mean = x.mean(axis=0, dtype=np.float64)
-    covariance, _ = ledoit_wolf(x.astype(np.float64) - mean, assume_centered=True)
-    values, vectors = np.linalg.eigh(covariance)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    rank = min(rank, len(values))
-    rest = values[rank:].mean() if rank < len(values) else values[-1]
-    smallest = max(float(values[0]) * 1e-8, 1e-12)
-    return {
-        "distance.mean": mean.astype(np.float32),
-        "distance.basis": np.ascontiguousarray(vectors[:, :rank].T).astype(np.float32),
-        "distance.variance": np.maximum(values[:rank], smallest).astype(np.float32),
-        "distance.floor": np.array([max(float(rest), smallest)], np.float32),
-    }
-
-
 def train_gate(
     table: FeatureTable,
     settings: TrainingSettings,
@@ -321,7 +297,8 @@ def train_gate(
         made_with={name: version(name) for name in ("numpy", "torch", "scikit-learn")},
     )
     gate = Gate(header, tensors | reason_tensors)
-    limit = distance_limit(gate, table, settings)
+    quantile, slack = settings.distance_quantile, settings.distance_slack
+    limit = distance_limit(gate, table, settings.distance_rank, quantile, slack)
     return Gate(header.model_copy(update={"distance_limit": limit}), gate.tensors())
 
 
@@ -357,29 +334,6 @@ def _tensors(scaling: Scaling, members: Sequence[Member]) -> dict[str, Matrix]:
         tensors[f"layer{layer + 1}.weight"] = np.stack([m.weights[layer][0] for m in members])
         tensors[f"layer{layer + 1}.bias"] = np.stack([m.weights[layer][1] for m in members])
     return tensors
-
-
-def distance_limit(gate: Gate, table: FeatureTable, settings: TrainingSettings) -> float:
-    """The distance beyond which an embedding is unlike the training data.
-
-    Measured on held-out sequences against the statistics of the others, so that a new place is
-    not taken for an outlier only because it is new.
-    """
-    names = sorted(set(table.sequences.tolist()))
-    distances = [np.asarray(gate.distance(table.x))]
-    for held_out in _folds(names):
-        rows = np.isin(table.sequences, held_out)
-        if rows.all() or not rows.any():
-            continue
-        tensors = gate.tensors() | distance_tensors(table.x[~rows], settings.distance_rank)
-        distances.append(np.asarray(Gate(gate.header, tensors).distance(table.x[rows])))
-    quantile = max(float(np.quantile(d, settings.distance_quantile)) for d in distances)
-    return settings.distance_slack * quantile
-
-
-def _folds(names: Sequence[str], most: int = 5) -> list[list[str]]:
-    count = min(most, len(names))
-    return [list(names[i::count]) for i in range(count)] if count > 1 else []
 
 
 def train_reasons(

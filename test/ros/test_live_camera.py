@@ -37,14 +37,12 @@ def test_1080p_at_30_hz_is_received_while_a_question_of_5_s_runs(tmp_path, slow_
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if load > MOST_LOAD:
         pytest.skip(f"other work loads each core {load:.1f} times: real time means nothing here")
-    drives = []
-    for number in range(3):
-        folder = tmp_path / str(number)
+    drives: list[Drive] = []
+    while len(drives) < 3 and not any(drive.whole for drive in drives):
+        folder = tmp_path / str(len(drives))
         folder.mkdir()
         drives.append(drive_of_nine_seconds(folder, slow_gate_file))
-        if drives[-1].whole:
-            return
-    pytest.fail(f"frames were lost in every drive: {drives}")
+    assert drives[-1].whole, drives
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import pytest
 
 from semflip_core.decision import Reason
 from semflip_core.gate import Gate
+from semflip_train.distance import distance_tensors
 from semflip_train.evened import even_weights, names_colour
 from semflip_train.metrics import auroc
 from semflip_train.training import (
     TrainingError,
     TrainingSettings,
     class_weights,
-    distance_tensors,
     held_out_sequences,
     noise_shares,
     row_weights,

@@ -101,8 +101,7 @@ class ProjectionWeights:
         Rows do not influence each other.
         """
         x = (pooled - self["mlp.mean"]) / self["mlp.scale"]
-        hidden = np.maximum(x @ self["mlp.weight1"] + self["mlp.bias1"], 0.0)
-        return unit(conse + hidden @ self["mlp.weight2"] + self["mlp.bias2"])
+        return self._moved(conse, x, "mlp")
 
     def centred(self, text_vectors: Array) -> Array:
         """Text vectors ``(n, 384)`` as unit vectors that say what they mean, ConSE's space."""
@@ -110,8 +109,14 @@ class ProjectionWeights:
 
     def seen(self, meanings: Array) -> Array:
         """Vectors ``(n, 384)`` of :meth:`centred` moved to where what they name is projected to."""
-        hidden = np.maximum(meanings @ self["words.weight1"] + self["words.bias1"], 0.0)
-        return unit(meanings + hidden @ self["words.weight2"] + self["words.bias2"])
+        return self._moved(meanings, meanings, "words")
+
+    def _moved(self, start: Array, inputs: Array, network: str) -> Array:
+        """Unit vectors: ``start`` and what a residual MLP adds for ``inputs``."""
+        first, bias1, last, bias2 = (
+            self[f"{network}.{name}"] for name in ("weight1", "bias1", "weight2", "bias2")
+        )
+        return unit(start + np.maximum(inputs @ first + bias1, 0.0) @ last + bias2)
 
     def wording_vector(self, wording: Array) -> Array:
         """``(kinds,)``: how much a wording ``(384,)`` sounds like each kind of question."""
