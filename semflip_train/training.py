@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from semflip_core.decision import LEARNED_REASONS, Reason
 from semflip_core.errors import MissingExtraError, SemflipError
@@ -24,6 +24,7 @@ from semflip_core.settings import Settings
 from semflip_train.distance import distance_limit, distance_tensors
 from semflip_train.evened import even_weights
 from semflip_train.features import FeatureTable
+from semflip_train.synthesis.samples import STRATEGIES
 
 logger = logging.getLogger("semflip")
 Matrix = NDArray[np.float32]
@@ -67,6 +68,18 @@ class TrainingSettings(Settings):
     )
     distance_rank: int = Field(default=64, ge=1)
     reason_hidden: int = Field(default=32, ge=1)
+
+    @field_validator("group_noise", "importance")
+    @classmethod
+    def _shares(cls, shares: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
+        bad = [name for name, share in shares.items() if not 0.0 <= share < float("inf")]
+        if bad:
+            raise ValueError(f"must be finite and not negative: {', '.join(bad)}")
+        known = (*STRATEGIES, "vflip")
+        unknown = [name for name in shares if name not in known]
+        if info.field_name == "importance" and unknown:
+            raise ValueError(f"no such flip: {', '.join(unknown)}; known: {', '.join(known)}")
+        return shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,3 +192,16 @@ def test_a_group_of_inputs_gets_its_share_of_the_noise() -> None:
     assert told[0] < 0.9 * told[1]  # what is drowned in noise decides less
     with pytest.raises(TrainingError, match="group_noise: no inputs 'words'; known: picture, wor"):
         noise_shares(table, settings.model_copy(update={"group_noise": {"words": 0.5}}))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"importance": {"objects": 3.0}}, "no such flip: objects; known: referential"),
+        ({"importance": {"object": -1.0}}, "must be finite and not negative: object"),
+        ({"group_noise": {"wording": float("nan")}}, "must be finite and not negative: wording"),
+    ],
+)
+def test_a_weight_that_means_nothing_is_refused(values: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        TrainingSettings.model_validate(values)
