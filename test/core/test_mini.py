@@ -284,3 +284,18 @@ def test_works_without_network_torch_or_transformers(mini: MiniEncoder) -> None:
     out, err = process.communicate(timeout=150)
     assert process.returncode == 0, err
     assert out.strip() == "hub: False"
+
+
+def test_words_are_looked_for_where_they_were_moved_to_and_compared_where_they_were(
+    mini: MiniEncoder,
+) -> None:
+    names = ["table lamp", "reading lamp", "fire extinguisher"]
+    seen, meant = mini.name_vectors(names), mini.meanings(names)
+    assert ((seen * meant).sum(axis=1) < 0.98).all()
+    for name, moved, meaning in zip(names, seen, meant, strict=True):
+        (target,) = mini.phrase_vectors(f"Where is the {name}?")
+        view = mini._phrase_view(mini.parse(f"Where is the {name}?").phrases[0])
+        np.testing.assert_allclose(target, moved, atol=1e-3)
+        np.testing.assert_allclose(view.full[0], moved, atol=1e-3)
+        np.testing.assert_allclose(view.full[1], meaning, atol=1e-3)
+        np.testing.assert_allclose(view.meanings[0], meaning, atol=1e-3)

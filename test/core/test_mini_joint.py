@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -202,6 +204,22 @@ def test_presence_is_told_from_resemblance(model: JointModel) -> None:
     wording = np.zeros(2, np.float32)
     without = model.embed(question, wording, absent).vector[where]
     assert model.embed(question, wording, there).vector[where] > without + 0.1
+
+
+def test_what_a_phrase_means_and_not_where_it_was_moved_to_tells_which_rooms_show_it() -> None:
+    rooms = noise(7, 4, 30)
+    rooms[0, 3] = RED_CHAIR
+    shown = np.array([[0], [-1], [-1], [-1]])
+    known = Rooms(rooms, shown, np.stack([TABLE]))
+    space = Space(noise(5, 20, 40), noise(6, 180), rooms=known)
+    model = JointModel([space], text_dimensions=2)
+    frames = [frame(i, model, {}) for i in range(4)]
+    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 1
+    moved = phrase(RED_CHAIR, RED_CHAIR)  # a word that means a table and looks like a red chair
+    told = replace(moved, meanings=np.stack([TABLE, TABLE]))
+    wording = np.zeros(2, np.float32)
+    above = [model.embed([view], wording, frames).vector[where] for view in (told, moved)]
+    assert above[0] > above[1] + 0.2  # the room with a table is no measure of a table's absence
 
 
 def test_presence_is_judged_by_rooms_without_such_a_thing() -> None:
