@@ -41,7 +41,7 @@ CATEGORIES = (
     ),
     Category(
         Reason.AMBIGUOUS,
-        frozenset({"referential"}),
+        frozenset({"referential", "vague"}),
         ("ambiguous", "referential underspecification"),
     ),
     Category(

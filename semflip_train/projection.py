@@ -40,6 +40,7 @@ from semflip_core.encoders.mini.text import TextEncoder
 from semflip_core.errors import ConfigError
 from semflip_train.engines import Engine, LocalEngine, load_engine
 from semflip_train.projection_fit import FitSettings, Rows, build_bank, build_rows, fit
+from semflip_train.projection_questions import questions
 from semflip_train.projection_real import training_pictures
 from semflip_train.projection_report import presence_auroc
 from semflip_train.projection_rooms import add_rooms, render_reference
@@ -63,7 +64,7 @@ from semflip_train.projection_weights import (
     reference_pictures,
     sample_rows,
 )
-from semflip_train.projection_words import BACKGROUND, DISTRACTORS, questions
+from semflip_train.projection_words import BACKGROUND, DISTRACTORS
 from semflip_train.shown import steps
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.stores import content_hash
@@ -87,7 +88,7 @@ KEPT_OUT = 6
 #: Scenes that similarities are judged against: every so manieth of these, never trained on.
 REFERENCE_KIND, REFERENCE_EVERY = "painted-room", 7
 #: Pictures kept of all of them and of the photographs, and how many regions of each.
-REFERENCE_RENDERS = 60
+REFERENCE_RENDERS = 50
 REFERENCE_PHOTOGRAPHS = 15
 REFERENCE_REGIONS = 40
 

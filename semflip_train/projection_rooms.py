@@ -1,4 +1,4 @@
-"""Rooms that mini judges resemblance by: the regions that words are most drawn to there.
+"""Rooms that mini judges presence by: the regions that words are most drawn to, and their levels.
 
 A phrase's likest region in a place without such a thing depends on the phrase: "bench" resembles
 much, "iMac" little. So presence is measured against what the same phrase reaches in rooms known not
@@ -7,40 +7,45 @@ are the regions that are the likest one for the most words of a vocabulary: some
 nearly any word ("hubs", Radovanovic et al. 2010), and those are what an absent thing is taken for.
 On development rooms (seed 901) 7 rooms of 150 such regions tell absent from present as well for
 known things as the most different 250 regions of 5 rooms, and better for new ones; all regions of
-the rooms together are worse. ``docs/benchmark.md`` has the figures.
+the rooms together are worse. What names reach in these and in more such rooms, with and without
+the thing, is kept too (:mod:`~semflip_train.projection_levels`). ``docs/benchmark.md`` has the
+figures.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from semflip_core.encoders.joint_space import Rooms, Space
 from semflip_core.encoders.mini.coco_names import KINDS, WORDS
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.encoder import MiniEncoder
 from semflip_core.encoders.mini.imagenet_names import IMAGENET_NAMES
-from semflip_core.encoders.mini.projection import ProjectionWeights
+from semflip_core.encoders.mini.projection import SPACES, ProjectionWeights
 from semflip_core.settings import KeyframeSettings
+from semflip_train.cross_fit import HELD_OUT
 from semflip_train.dataset import Dataset, load_dataset
 from semflip_train.engines import Engine
 from semflip_train.memories import sequence_memory
+from semflip_train.projection_levels import Contents, levels, names_in, places_with, reached
 from semflip_train.projection_words import BACKGROUND, DISTRACTORS
 from semflip_train.simulate_stage import render_datasets
 from semflip_train.simulation.settings import SimulationSettings
 
 Array = NDArray[np.float32]
 
-#: Regions kept of a room.
-KEPT = 180
+#: Regions kept of a room, and of how many rooms.
+KEPT, HUB_ROOMS = 180, 7
 #: The rooms.
 REFERENCE = SimulationSettings(
-    name="reference-rooms", seed=911, train=7, calibration=0, test=0, corridors=0.3
+    name="reference-places", seed=911, train=24, calibration=0, test=0, corridors=0.3
 )
 Progress = Callable[[str, int, int], None]
 
@@ -59,7 +64,9 @@ def render_reference(
 
 
 def add_rooms(files: Sequence[Path], root: Path, folder: Path) -> list[ProjectionWeights]:
-    """The weights of several files, each with the sequences of a simulated dataset as its rooms.
+    """The weights of several files, each with rooms and levels from a simulated dataset.
+
+    Names that a projection's header says it was trained without get no level from it.
 
     Args:
         files: projections, with other rooms or without; each picture is looked at once for all.
@@ -74,45 +81,114 @@ def add_rooms(files: Sequence[Path], root: Path, folder: Path) -> list[Projectio
     dataset = load_dataset(root)
     sequences = dataset.info.splits["train"]
     scenes = json.loads((root / "scenes.json").read_text(encoding="utf-8"))["sequences"]
+    places = [Contents.of(scenes[s]) for s in sequences]
+    weights = [ProjectionWeights.load(file) for file in files]
+    made = [_Measured.of(*pair, places) for pair in zip(encoders, weights, strict=True)]
+    for number, sequence in enumerate(sequences):
+        seen = _frames(encoders, dataset, sequence, folder)
+        for one, frames in zip(made, seen, strict=True):
+            one.add(frames, hubs=number < HUB_ROOMS)
     there = [sorted({thing["name"] for thing in scenes[s]["objects"]}) for s in sequences]
-    names = sorted({name for group in there for name in group})
-    shown = np.full((len(there), max(map(len, there))), -1.0, np.float32)
-    for row, group in zip(shown, there, strict=True):
-        row[: len(group)] = [names.index(name) for name in group]
-    words = [encoder.name_vectors(vocabulary()) for encoder in encoders]
-    rooms: list[list[Array]] = [[] for _ in encoders]
-    for sequence in sequences:
-        seen = _regions(encoders, dataset, sequence, folder)
-        for kept, regions, asked in zip(rooms, seen, words, strict=True):
-            kept.append(drawn_to(regions, asked, KEPT))
-    result = []
-    for file, encoder, kept in zip(files, encoders, rooms, strict=True):
-        weights = ProjectionWeights.load(file)
-        added: Mapping[str, Array] = {
-            "rooms.projected": _half(np.stack(kept)),
-            "rooms.names": _half(encoder.meanings(names)),
-            "rooms.shown": shown,
-        }
-        header = {
-            **weights.header,
-            "rooms": f"{len(kept)} simulated places, {KEPT} regions of each",
-        }
-        result.append(replace(weights, tensors={**weights.tensors, **added}, header=header))
+    result = [one.weights_with(there[:HUB_ROOMS], places) for one in made]
     first.close()
     return result
 
 
-def _regions(
+@dataclass
+class _Measured:
+    """What one projection makes of the rooms.
+
+    Args:
+        asked: ``(w, dim)`` the vocabulary that hubs are found by.
+        names: names that get a level; meanings: ``(n, dim)`` and vectors: for each space.
+        hubs: ``(KEPT, dim)`` of the first rooms; reached: for each space ``(n,)`` of each room.
+    """
+
+    weights: ProjectionWeights
+    encoder: MiniEncoder
+    asked: Array
+    names: list[str]
+    meanings: Array
+    vectors: tuple[Array, ...]
+    hubs: list[Array] = field(default_factory=list)
+    reached: tuple[list[Array], ...] = field(default_factory=lambda: tuple([] for _ in SPACES))
+
+    @classmethod
+    def of(
+        cls, encoder: MiniEncoder, weights: ProjectionWeights, places: Sequence[Contents]
+    ) -> _Measured:
+        unmet = weights.header.get(HELD_OUT, ())
+        names = names_in(places, unmet if isinstance(unmet, list) else ())
+        meanings = _half(encoder.meanings(names))
+        vectors = (weights.seen(meanings), meanings)
+        return cls(weights, encoder, encoder.name_vectors(vocabulary()), names, meanings, vectors)
+
+    def add(self, frames: Sequence[tuple[Array, ...]], hubs: bool) -> None:
+        """Take in a room: the regions of each keyframe in each space."""
+        if hubs:
+            regions = np.concatenate([spaces[0] for spaces in frames])
+            self.hubs.append(drawn_to(regions, self.asked, KEPT))
+        for number, vectors in enumerate(self.vectors):
+            seen = [spaces[number] for spaces in frames]
+            self.reached[number].append(reached(seen, vectors))
+
+    def weights_with(
+        self, there: Sequence[Sequence[str]], places: Sequence[Contents]
+    ) -> ProjectionWeights:
+        """The weights with all that was measured.
+
+        Args:
+            there: names of what each hub room shows.
+        """
+        names = sorted({name for group in there for name in group})
+        shown = np.full((len(there), max(map(len, there))), -1.0, np.float32)
+        for row, group in zip(shown, there, strict=True):
+            row[: len(group)] = [names.index(name) for name in group]
+        hubs, named = _half(np.stack(self.hubs)), _half(self.encoder.meanings(names))
+        rooms = Rooms(hubs, shown.astype(np.int64), named)
+        measured = [
+            levels(self.names, places, np.stack(there_reached), space, vectors, self.meanings)
+            for there_reached, space, vectors in zip(
+                self.reached, self._spaces(rooms), self.vectors, strict=True
+            )
+        ]
+        added: Mapping[str, Array] = {
+            "rooms.projected": hubs,
+            "rooms.names": named,
+            "rooms.shown": shown,
+            "levels.names": self.meanings,
+            "levels.absent": _half(np.stack([absent for absent, _ in measured])),
+            "levels.present": _half(np.stack([present for _, present in measured])),
+            "levels.places": places_with(self.names, places),
+        }
+        header = {
+            **self.weights.header,
+            "rooms": f"{len(hubs)} simulated places, {KEPT} regions of each",
+            "levels": f"{len(self.names)} names in {len(places)} simulated places",
+        }
+        tensors = {**self.weights.tensors, **added}
+        return replace(self.weights, tensors=tensors, header=header)
+
+    def _spaces(self, rooms: Rooms) -> tuple[Space, Space]:
+        """The two spaces as questions are judged in them, but for the levels."""
+        distractors = self.weights["distractors"]
+        return (
+            Space(self.weights["reference.projected"], self.weights.seen(distractors), rooms=rooms),
+            Space(self.weights["reference.conse"], distractors),
+        )
+
+
+def _frames(
     encoders: Sequence[MiniEncoder], dataset: Dataset, sequence: str, folder: Path
-) -> list[Array]:
-    """``(n, 384)`` regions of all keyframes, by each encoder."""
-    rows: list[list[Array]] = [[] for _ in encoders]
+) -> list[list[tuple[Array, ...]]]:
+    """For each encoder, the regions of each keyframe in each space."""
+    rows: list[list[tuple[Array, ...]]] = [[] for _ in encoders]
     with sequence_memory(dataset, sequence, KeyframeSettings(), folder) as memory:
         for record in memory.records():
             made = encoders[0].encode_frame_by(memory.picture(record.id), encoders)
             for kept, encoder, features in zip(rows, encoders, made, strict=True):
-                kept.append(encoder.region_vectors(features))
-    return [np.concatenate(kept) for kept in rows]
+                kept.append(encoder.space_vectors(features))
+    return rows
 
 
 def vocabulary() -> list[str]:

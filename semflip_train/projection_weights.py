@@ -15,9 +15,10 @@ from semflip_core.encoders.mini.imagenet_names import IMAGENET_NAMES
 from semflip_core.encoders.mini.phrases import PhraseParser
 from semflip_core.encoders.mini.projection import FORMAT, ProjectionWeights
 from semflip_core.encoders.mini.text import DIMENSION, TextEncoder
+from semflip_train.projection_questions import questions
 from semflip_train.projection_scenes import SceneRegions
 from semflip_train.projection_vocabulary import Named
-from semflip_train.projection_words import BACKGROUND, DISTRACTORS, questions
+from semflip_train.projection_words import BACKGROUND, DISTRACTORS
 
 Array = NDArray[np.float32]
 

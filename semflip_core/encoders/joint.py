@@ -34,12 +34,12 @@ from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
 
-VERSION = 6
+VERSION = 7
 #: Share of the first space in a frame's relevance.
 FIRST_SPACE = 0.85
 #: What the other model's support adds to a frame's relevance.
 BESIDE_WEIGHT = 0.5
-WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18)
+WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18, 20)
 AGREEMENT_STATISTICS = 3
 SHAPE_STATISTICS = 7
 

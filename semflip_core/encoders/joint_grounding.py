@@ -18,7 +18,7 @@ NEIGHBOURS = 2
 Z_LIMIT = 12.0
 #: What a region full of the colour asked for adds to its z-score.
 COLOUR_WEIGHT = 2.5
-PHRASE_STATISTICS = 19
+PHRASE_STATISTICS = 22
 PAIR_STATISTICS = 5
 #: Picture widths within which one thing stands beside or on another.
 NEAR = 0.3
@@ -119,6 +119,10 @@ def _above_absence(
 ) -> tuple[float, ...]:
     """How far a phrase and its naked noun reach above what they reach where there is none.
 
+    The last three correct that by what is known of names that resemble them: above the level of
+    places without such a thing, and, of phrase and noun, above the middle between that level and
+    the one of places that have it.
+
     Args:
         queries: ``(2, dim)`` the phrase and its noun, and what they mean.
         nearest: ``(frames, 2)`` best similarity of each.
@@ -126,6 +130,8 @@ def _above_absence(
     reached = np.array([top_mean(column) for column in nearest.T])
     chance = np.array([space.chance(*one) for one in zip(queries, meanings, strict=True)])
     elsewhere, highest = space.places.reached(queries, meanings)
+    absent, present = np.array([space.level(one) for one in queries]).T
+    above = reached - elsewhere - absent
     return (
         reached[0] - chance[0],
         reached[0] - chance[0] / 2,
@@ -133,6 +139,9 @@ def _above_absence(
         reached[0] - elsewhere[0],
         reached[1] - elsewhere[1],
         reached[0] - highest,
+        above[0],
+        above[0] - present[0] / 2,
+        above[1] - present[1] / 2,
     )
 
 

@@ -22,6 +22,10 @@ CHANCE_SHARE = 0.01
 FEWEST_RIVALS = 3
 #: Rooms that a phrase is judged by at least; some may show it then.
 FEWEST_ROOMS = 2
+#: How fast a name counts less the less it resembles the phrase (:class:`Levels`).
+SHARPNESS = 20.0
+#: Weights, in names, of knowing nothing: no correction, and the usual difference.
+NO_CORRECTION, USUAL_DIFFERENCE = 0.1, 0.3
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,41 @@ class Rooms:
         return mean, float(best[without, 0].max())
 
 
+@dataclass(frozen=True)
+class Levels:
+    """What names were seen to reach in places without such a thing and in places with one.
+
+    A sofa, where there is one, is found with more certainty than a teapot is, so one threshold for
+    both would miss the teapot or take a bench for a sofa. What is to be expected of a phrase is
+    the mean over the names that resemble it (Nadaraya 1964); of a phrase that resembles none,
+    nothing beyond the usual.
+
+    Args:
+        names: ``(n, dim)`` unit vectors where their regions are, as phrases are.
+        absent: ``(n,)`` what a name reaches where there is none, above what :class:`Rooms` say.
+        present: ``(n,)`` how much more it reaches where there is one.
+        places: ``(n,)`` in how many places there was one.
+    """
+
+    names: Array
+    absent: Array
+    present: Array
+    places: Array
+
+    def of(self, phrase: Array) -> tuple[float, float]:
+        """``absent`` and ``present`` to be expected of a phrase ``(dim,)``."""
+        alike = np.exp(SHARPNESS * (self.names @ phrase - 1.0))
+        sure = alike * self.places
+        absent = (alike @ self.absent) / (alike.sum() + NO_CORRECTION)
+        prior = USUAL_DIFFERENCE * self._usual
+        present = (sure @ self.present + prior) / (sure.sum() + USUAL_DIFFERENCE)
+        return float(absent), float(present)
+
+    @cached_property
+    def _usual(self) -> float:
+        return float(self.present @ self.places / self.places.sum())
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What another model says of a question, beside the spaces.
@@ -84,6 +123,7 @@ class Space:
             more, -2 unknown. Without it nothing is known of them.
         names: ``(n, dim)`` meanings of what they show.
         rooms: places to judge presence by; without them each reference picture is one.
+        levels: what names reach in places; without it nothing is known of any name.
     """
 
     reference: Array
@@ -91,6 +131,7 @@ class Space:
     shown: NDArray[np.int64] | None = None
     names: Array | None = None
     rooms: Rooms | None = None
+    levels: Levels | None = None
 
     def standard(self, phrases: Array) -> tuple[Array, Array]:
         """Mean and deviation ``(p,)`` of each phrase's similarity to the reference regions."""
@@ -126,6 +167,10 @@ class Space:
             return self.rooms
         pictures, _, dim = self.reference.shape
         return Rooms(self.reference, np.full((pictures, 1), -1), np.zeros((0, dim), np.float32))
+
+    def level(self, phrase: Array) -> tuple[float, float]:
+        """What to expect of a phrase, see :meth:`Levels.of`; nothing where nothing is known."""
+        return (0.0, 0.0) if self.levels is None else self.levels.of(phrase)
 
     @cached_property
     def distractor_standard(self) -> tuple[Array, Array]:

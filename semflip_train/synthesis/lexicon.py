@@ -23,6 +23,9 @@ class Lexicon(Settings):
     subjective: tuple[str, ...] = Field(min_length=1)
     unavailable: tuple[str, ...] = Field(min_length=1)
     needs_action: tuple[str, ...] = Field(min_length=1)
+    vague: tuple[str, ...] = Field(min_length=1)
+    pronouns: tuple[str, ...] = Field(min_length=1)
+    plural_pronouns: tuple[str, ...] = Field(min_length=1)
 
     def exchange(self, word: str) -> tuple[str, ...]:
         """Describing words that contradict ``word``; empty where none is known."""

@@ -130,6 +130,7 @@ class SlotFill:
             "object": self._object,
             "relation": self._relation,
             "attribute": self._attribute,
+            "vague": self._vague,
         }
 
     def fingerprint(self) -> Fingerprint:
@@ -271,6 +272,19 @@ class SlotFill:
         plural = head if referent.plural else plural_of(head)
         template = rng.choice(templates)
         return Proposal(template.format(noun=singular, nouns=plural), referent=head)
+
+    def _vague(self, request: Request, referent: Referent, rng: random.Random) -> Proposal:
+        """The question without the words that say what it is about, or one that never had any."""
+        if rng.random() < 0.5:
+            return Proposal(rng.choice(self._lexicon.vague), referent="")
+        text = request.query.question
+        words = self._lexicon.plural_pronouns if referent.plural else self._lexicon.pronouns
+        end = referent.phrase.end if referent.anchor is None else referent.anchor.end
+        spoken = rng.choice(words)
+        if referent.phrase.start == 0:
+            spoken = spoken[0].upper() + spoken[1:]
+        changed = replaced(text, [(Span(referent.phrase.start, end), spoken)])
+        return Proposal(changed, referent="")
 
     def _relation(
         self, request: Request, referent: Referent, rng: random.Random

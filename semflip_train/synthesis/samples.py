@@ -18,7 +18,9 @@ Kind = Literal["answerable", "qflip", "vflip", "sham"]
 
 PUBLISHED = ("referential", "false_premise", "subjective")
 #: Q-Flip strategies, the published three first.
-STRATEGIES = (*PUBLISHED, "object", "relation", "attribute", "unavailable", "needs_action")
+STRATEGIES = (
+    *PUBLISHED, "object", "relation", "attribute", "unavailable", "needs_action", "vague",
+)  # fmt: skip
 
 
 class ErasedFrame(Settings):
@@ -75,6 +77,7 @@ def reason_for(kind: Kind, strategy: str, several: bool = False) -> Reason:
         "subjective": Reason.SUBJECTIVE,
         "unavailable": Reason.UNAVAILABLE,
         "needs_action": Reason.NEEDS_ACTION,
+        "vague": Reason.AMBIGUOUS,
     }
     if strategy not in known:
         raise SynthesisError(f"unknown strategy '{strategy}'; known: {', '.join(STRATEGIES)}")

@@ -14,7 +14,7 @@ from semflip_core.encoders.joint_grounding import (
     PAIR_STATISTICS,
     PHRASE_STATISTICS,
 )
-from semflip_core.encoders.joint_space import Beside, FrameView, PhraseView, Rooms, Space
+from semflip_core.encoders.joint_space import Beside, FrameView, Levels, PhraseView, Rooms, Space
 from semflip_core.encoders.mini.colours import COLOURS
 from semflip_core.encoders.mini.conse import unit
 from semflip_core.encoders.mini.regions import boxes
@@ -199,7 +199,7 @@ def test_chance_counts_only_regions_that_show_something_else() -> None:
 def test_presence_is_told_from_resemblance(model: JointModel) -> None:
     absent = [frame(i, model, {}) for i in range(4)]
     there = [*absent[:3], frame(3, model, {40: CHAIR})]
-    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 3
+    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 6
     question = [phrase(CHAIR, CHAIR)]
     wording = np.zeros(2, np.float32)
     without = model.embed(question, wording, absent).vector[where]
@@ -214,7 +214,7 @@ def test_what_a_phrase_means_and_not_where_it_was_moved_to_tells_which_rooms_sho
     space = Space(noise(5, 20, 40), noise(6, 180), rooms=known)
     model = JointModel([space], text_dimensions=2)
     frames = [frame(i, model, {}) for i in range(4)]
-    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 1
+    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 4
     moved = phrase(RED_CHAIR, RED_CHAIR)  # a word that means a table and looks like a red chair
     told = replace(moved, meanings=np.stack([TABLE, TABLE]))
     wording = np.zeros(2, np.float32)
@@ -233,6 +233,33 @@ def test_presence_is_judged_by_rooms_without_such_a_thing() -> None:
     assert without[0] == pytest.approx((rooms[1:] @ CHAIR).max(axis=1).mean(), abs=1e-6)
     assert fooled[0] > without[0] + 0.1
     assert highest == pytest.approx(1.0, abs=1e-5)
+
+
+def test_what_names_reach_tells_what_to_expect_of_phrases_that_resemble_them() -> None:
+    names = np.stack([CHAIR, TABLE])
+    known = Levels(names, np.array([0.2, 0.0]), np.array([0.6, 0.1]), np.array([9.0, 9.0]))
+    absent, present = known.of(CHAIR)
+    assert absent == pytest.approx(0.2, abs=0.03)
+    assert present == pytest.approx(0.6, abs=0.03)
+    assert known.of(TABLE)[1] == pytest.approx(0.1, abs=0.03)
+    absent, present = known.of(noise(41, 1)[0])  # unlike both: the usual, and no correction
+    assert absent == pytest.approx(0.0, abs=0.01)
+    assert present == pytest.approx(0.35, abs=0.03)
+    rare = replace(known, places=np.array([1.0, 99.0]))
+    assert rare.of(noise(41, 1)[0])[1] < 0.12  # a name of many places says more of the usual
+
+
+def test_one_and_the_same_resemblance_says_less_of_a_thing_that_is_found_with_certainty() -> None:
+    frames = [frame(i, JointModel([Space(noise(5, 20, 40), noise(6, 180))], 2), {40: CHAIR})
+              for i in range(4)]  # fmt: skip
+    vectors = []
+    for present in (0.2, 0.8):
+        levels = Levels(CHAIR[None], np.zeros(1), np.array([present]), np.array([5.0]))
+        space = Space(noise(5, 20, 40), noise(6, 180), levels=levels)
+        vectors.append(embed(JointModel([space], 2), [phrase(CHAIR, CHAIR)], frames))
+    easy, hard = (vector[:PHRASE_STATISTICS] for vector in vectors)
+    np.testing.assert_allclose(easy[:-2], hard[:-2], rtol=1e-6)
+    np.testing.assert_allclose(easy[-2:] - hard[-2:], 0.3, atol=0.02)
 
 
 def test_a_thing_of_every_room_is_judged_by_those_that_resemble_it_least() -> None:

@@ -15,11 +15,12 @@ from semflip_train.projection_fit import (
     build_rows,
     fit,
 )
+from semflip_train.projection_questions import questions
 from semflip_train.projection_report import auroc, presence_auroc
 from semflip_train.projection_scenes import SceneRegions
 from semflip_train.projection_vocabulary import Named, fold_of, painted_key, shown, split
 from semflip_train.projection_weights import reference_names, reference_pictures, sounds_like
-from semflip_train.projection_words import DISTRACTORS, questions
+from semflip_train.projection_words import DISTRACTORS
 
 WORDS = (
     Named("a/1", "chair", ("chair", "seat"), frozenset({"chair", "seat", "furniture"}), "red"),
@@ -219,3 +220,48 @@ def test_things_described_by_eye_compete_even_where_their_names_are_alike() -> N
     assert not bank.masked[2, at["desk lamp"]]
     assert bank.masked[1, at["light"]]  # alike, and nobody said what it is true of
     assert bank.held.sum() == len(bank.vectors) - 5
+
+
+def test_levels_are_what_a_name_reaches_with_and_without_the_thing() -> None:
+    from semflip_core.encoders.joint_space import Rooms, Space
+    from semflip_train.projection_levels import Contents, levels, names_in, places_with, reached
+
+    chair, table, other = np.eye(8, dtype=np.float32)[:3]
+    places = [
+        Contents(frozenset({"chair"}), frozenset({"chair", "seat"})),
+        Contents(frozenset(), frozenset({"chair"})),  # there, and not well seen
+        Contents(frozenset({"table"}), frozenset({"table"})),
+        Contents(frozenset(), frozenset()),
+    ]
+    assert names_in(places) == ["chair", "table"]
+    assert names_in(places, unmet=["Chair"]) == ["table"]
+    assert names_in(places[:3]) == ["table"]  # one place without a chair tells too little
+    names = np.stack([chair, table])
+    seen = [np.stack([unit((a * chair + other)[None])[0], other]) for a in (2.0, 1.0, 0.0, 0.5)]
+    there = np.stack([reached([regions] * 3, names) for regions in seen])
+    np.testing.assert_allclose(there[:, 0], [0.894, 0.707, 0.0, 0.447], atol=1e-3)
+    hubs = np.stack([np.stack([chair * 0.1, other])] * 2)
+    space = Space(
+        np.stack([other[None]]),
+        np.stack([other]),
+        rooms=Rooms(hubs, np.full((2, 1), -1), np.zeros((0, 8), np.float32)),
+    )
+    absent, present = levels(["chair", "table"], places, there, space, names, names)
+    assert absent[0] == pytest.approx((0.0 + 0.447) / 2 - 0.1, abs=1e-3)
+    assert present[0] == pytest.approx(0.894 - 0.447 / 2, abs=1e-3)
+    assert places_with(["chair", "table"], places).tolist() == [1.0, 1.0]
+
+
+def test_a_place_shows_clearly_what_is_well_seen_and_might_hold_all_that_stands_there() -> None:
+    from semflip_train.projection_levels import Contents
+
+    scene = {
+        "objects": [
+            {"name": "sofa", "frames": 9, "largest_share": 0.3},
+            {"name": "fire extinguisher", "frames": 2, "largest_share": 0.3},
+        ]
+    }
+    place = Contents.of(scene)
+    assert "sofa" in place.clear
+    assert "fire extinguisher" not in place.clear
+    assert {"couch", "fire extinguisher"} <= place.possible

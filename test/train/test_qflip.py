@@ -143,6 +143,31 @@ def test_templates_name_the_same_thing(strategy):
         assert "{" not in proposal.question
 
 
+@pytest.mark.parametrize(
+    ("text", "referent", "start", "end"),
+    [
+        (
+            "Where is the red chair next to the desk?",
+            "red chair next to the desk",
+            "Where is ",
+            "?",
+        ),
+        ("The cups, please.", "cups", "", ", please."),
+    ],
+)
+def test_a_vague_question_says_nowhere_what_it_is_about(text, referent, start, end):
+    lexicon = load_lexicon()
+    made = rewrites(text, referent, "vague")
+    plural = referent.endswith("s")
+    spoken = lexicon.plural_pronouns if plural else lexicon.pronouns
+    own = {f"{start}{word if start else word.capitalize()}{end}" for word in spoken}
+    questions = {proposal.question for proposal in made}
+    assert questions <= own | set(lexicon.vague)
+    assert questions & own
+    assert questions & set(lexicon.vague)
+    assert not any("chair" in q or "desk" in q or "cup" in q for q in questions)
+
+
 def test_rewrites_depend_on_the_seed_alone():
     first = rewrites("Where is the lamp?", "lamp", "object")
     assert first == rewrites("Where is the lamp?", "lamp", "object")
@@ -167,6 +192,7 @@ def test_reasons_follow_the_strategy():
     assert reason_for("qflip", "referential") is Reason.ABSENT
     assert reason_for("qflip", "relation") is Reason.FALSE_PREMISE
     assert reason_for("qflip", "needs_action") is Reason.NEEDS_ACTION
+    assert reason_for("qflip", "vague") is Reason.AMBIGUOUS
 
 
 def test_a_wrong_lexicon_names_the_key(tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from semflip_train.projection_words import KINDS
+from semflip_train.projection_questions import KINDS
 from semflip_train.simulation import wording
 from semflip_train.simulation.evenness import Evenness
 from semflip_train.simulation.labels import DriveLabels, FrameCover
@@ -21,6 +21,7 @@ from semflip_train.simulation.questions import QuestionWriter
 from semflip_train.simulation.referents import Seen, near_misses, referents
 from semflip_train.simulation.settings import LabelSettings
 from semflip_train.simulation.things import all_things
+from semflip_train.synthesis.lexicon import load_lexicon
 
 THINGS = {thing.name: thing for thing in all_things()}
 GREEN_CHAIR, BLUE_CHAIR = (
@@ -119,7 +120,19 @@ def test_no_wording_that_is_learned_from_is_near_one_of_the_test() -> None:
     )
     train = wording.TRAIN
     asked = (*train.named, *train.needed, *train.about)
-    learned = (*asked, *itertools.chain(*KINDS.values()))
+    lexicon = load_lexicon()
+    flipped = (
+        *lexicon.subjective,
+        *lexicon.unavailable,
+        *lexicon.needs_action,
+        *lexicon.vague,
+        *(
+            template.replace("{the}", pronoun)
+            for template in train.named
+            for pronoun in lexicon.pronouns
+        ),
+    )
+    learned = (*asked, *flipped, *itertools.chain(*KINDS.values()))
     near = [
         (a, b)
         for a in learned

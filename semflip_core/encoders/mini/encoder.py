@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from semflip_core.encoders.contract import Fingerprint, JointEmbedding, Vector
 from semflip_core.encoders.joint import VERSION, JointModel
 from semflip_core.encoders.joint_packing import pack, unpack
-from semflip_core.encoders.joint_space import FrameView, PhraseView, Rooms, Space
+from semflip_core.encoders.joint_space import FrameView, Levels, PhraseView, Rooms, Space
 from semflip_core.encoders.mini.assets import MINILM
 from semflip_core.encoders.mini.backbone import WIDTH, Backbone, resize
 from semflip_core.encoders.mini.colours import COLOURS, region_colours
@@ -87,8 +87,9 @@ class MiniEncoder:
                 self._weights.seen(distractors),
                 *known,
                 self._rooms(),
+                self._levels(0),
             ),
-            Space(self._weights["reference.conse"], distractors, *known),
+            Space(self._weights["reference.conse"], distractors, *known, levels=self._levels(1)),
         )
         self._detected = DetectedThings(LabelTable(self._weights.centred), self._spaces[0])
         self._joint = JointModel(self._spaces, len(self._weights["wording.basis"]), BESIDE)
@@ -213,6 +214,10 @@ class MiniEncoder:
         """``(regions, 384)`` unit vectors of the projected regions."""
         return self._projected(features)
 
+    def space_vectors(self, features: FrameFeatures) -> tuple[Vector, Vector]:
+        """``(regions, 384)`` unit vectors of the regions, projected and by plain ConSE."""
+        return self._projected(features), self._conse(features)
+
     def phrase_vectors(self, question: str) -> Vector:
         """``(phrases, 384)`` unit vectors of the question's phrases, the target first."""
         parsed = self._parser.parse(question)
@@ -239,6 +244,18 @@ class MiniEncoder:
             self._weights["rooms.projected"],
             self._weights["rooms.shown"].astype(np.int64),
             self._weights["rooms.names"],
+        )
+
+    def _levels(self, space: int) -> Levels | None:
+        """What is known of names in the trained space, 0, or in ConSE's, 1."""
+        if "levels.names" not in self._weights.tensors:
+            return None
+        names = self._weights["levels.names"]
+        return Levels(
+            self._weights.seen(names) if space == 0 else names,
+            self._weights["levels.absent"][space],
+            self._weights["levels.present"][space],
+            self._weights["levels.places"],
         )
 
     def _wording(self, parsed: ParsedQuestion) -> Array:
@@ -273,12 +290,11 @@ class MiniEncoder:
         )
 
     def _view(self, key: int, features: FrameFeatures) -> FrameView:
-        projected = self._projected(features)
         best = np.asarray(features.arrays["distractors"], np.float32)
         rows, columns = (int(v) for v in features.arrays["grid"])
         return FrameView(
             key=key,
-            regions=(projected, self._conse(features)),
+            regions=self.space_vectors(features),
             distractors=(best[0], best[1]),
             boxes=boxes(rows, columns),
             colours=np.asarray(features.arrays["colours"], np.float32) / np.float32(255),

@@ -25,9 +25,11 @@ from semflip_core.errors import EncoderError
 Array = NDArray[np.float32]
 
 HEADER_KEY = "semflip_mini"
-FORMAT = 4
+FORMAT = 5
 DEFAULT_WEIGHTS = Path(__file__).parents[2] / "weights" / "mini_projection.safetensors"
 
+#: Where phrases are compared with regions: the trained space, and plain ConSE.
+SPACES = ("projected", "conse")
 #: name -> number of dimensions; lengths are checked against each other.
 TENSORS = {
     "text.mean": 1,
@@ -51,9 +53,17 @@ TENSORS = {
     "wording.basis": 2,
 }
 #: Added by :mod:`semflip_train.projection_rooms`: all or none.
-ROOM_TENSORS = {"rooms.projected": 3, "rooms.shown": 2, "rooms.names": 2}
+ROOM_TENSORS = {
+    "rooms.projected": 3,
+    "rooms.shown": 2,
+    "rooms.names": 2,
+    "levels.names": 2,
+    "levels.absent": 2,
+    "levels.present": 2,
+    "levels.places": 1,
+}
 #: These change what a question is judged by, and nothing that is stored of a frame.
-OF_QUESTIONS = ("wording.", "rooms.")
+OF_QUESTIONS = ("wording.", "rooms.", "levels.")
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,10 @@ class ProjectionWeights:
             none, -2 unknown; ``distractors (d, 384)`` centred unit vectors; ``wording.*``
             directions of questions without their nouns, one for each kind of question;
             ``rooms.*`` of whole rooms ``(r, n, 384)`` regions that words are drawn to, which of
-            ``rooms.names`` they show ``(r, k)``, -1 for no more; may be absent.
+            ``rooms.names`` they show ``(r, k)``, -1 for no more; ``levels.*`` what the names
+            ``levels.names (m, 384)`` reach in rooms, ``absent`` and ``present (2, m)`` in each
+            space and ``places (m,)`` (:class:`~..joint_space.Levels`). Rooms and levels may be
+            absent.
         header: how they were made, with ``distractor_names``.
     """
 
@@ -192,7 +205,7 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         "reference.names",
         "distractors",
         "wording.basis",
-        *(name for name in rooms if name != "rooms.shown"),
+        *(name for name in rooms if name in ("rooms.projected", "rooms.names", "levels.names")),
     ):
         if tensors[name].shape[-1] != dim:
             raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
@@ -206,5 +219,12 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         or tensors["rooms.shown"].max(initial=-1.0) >= len(tensors["rooms.names"])
     ):
         raise EncoderError(f"{file}: tensor 'rooms.shown' does not fit what it speaks of")
+    if rooms:
+        known = len(tensors["levels.names"])
+        if known == 0 or tensors["levels.places"].shape != (known,):
+            raise EncoderError(f"{file}: tensor 'levels.places' does not fit its names")
+        for name in ("levels.absent", "levels.present"):
+            if tensors[name].shape != (len(SPACES), known):
+                raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
     if (tensors["mlp.scale"] <= 0).any():
         raise EncoderError(f"{file}: tensor 'mlp.scale' must be positive")
