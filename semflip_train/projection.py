@@ -45,6 +45,7 @@ from semflip_train.projection_real import training_pictures
 from semflip_train.projection_report import presence_auroc
 from semflip_train.projection_rooms import add_rooms, render_reference
 from semflip_train.projection_scenes import (
+    POOLED_VERSION,
     Scene,
     SceneRegions,
     heap_scene,
@@ -165,7 +166,8 @@ def gather(
     )
     raw = _kept(folder / "texts.safetensors", lambda: _by_text(texts, text), need=texts)
     centred = ProjectionWeights(base, {}).centred(np.stack([raw[t] for t in texts]))
-    pooled = _kept(folder / "photographs.safetensors", lambda: _photographs(assets, backbone))
+    kept = folder / f"photographs{POOLED_VERSION}.safetensors"
+    pooled = _kept(kept, lambda: _photographs(assets, backbone))
     pictures = [pooled[name] for name in sorted(pooled)]
     real = np.concatenate([np.concatenate([p[::3], p[-1:]]) for p in pictures])
     return Material(

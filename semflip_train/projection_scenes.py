@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from semflip_core.encoders.mini.backbone import Backbone, resize
+from semflip_core.encoders.mini.backbone import STRIDE, Backbone, resize
 from semflip_core.encoders.mini.regions import averages, windows
 from semflip_core.frames import Picture
 from semflip_core.poses import Pose
@@ -50,7 +50,7 @@ OBJECTS = (6, 10)
 MAX_FACES = 160_000
 WIDTH, HEIGHT = 640, 480
 SCENES_VERSION = 2
-POOLED_VERSION = 2
+POOLED_VERSION = 3
 POOLED_ARRAYS = ("pooled", "cover", "within", "visible")
 LARGEST_M = 2.2
 SMALL_M = 0.6
@@ -236,9 +236,13 @@ def scene_regions(scene: Scene, backbone: Backbone) -> SceneRegions:
 def _measure(
     features: Array, labels: NDArray[np.int8], objects: int
 ) -> tuple[Array, Array, Array, Array]:
+    import cv2
+
     rows, columns = features.shape[:2]
-    onehot = (labels[..., None] == np.arange(objects)).astype(np.float32)
-    high, wide = labels.shape[0] // rows, labels.shape[1] // columns
+    size = (columns * STRIDE, rows * STRIDE)
+    shown = cv2.resize(labels.view(np.uint8), size, interpolation=cv2.INTER_NEAREST).view(np.int8)
+    onehot = (shown[..., None] == np.arange(objects)).astype(np.float32)
+    high = wide = STRIDE
     cells = onehot.reshape(rows, high, columns, wide, objects).mean(axis=(1, 3))
     cover = averages(cells)
     total = cells.sum(axis=(0, 1))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from semflip_core.encoders.mini import MiniEncoder, assets
-from semflip_core.encoders.mini.backbone import input_size
+from semflip_core.encoders.mini.backbone import PICTURE_AREA, input_size
 from semflip_core.encoders.mini.colours import COLOURS, region_colours
 from semflip_core.encoders.mini.conse import conse_vectors, top_classes
 from semflip_core.encoders.mini.projection import DEFAULT_WEIGHTS, ProjectionWeights
@@ -114,15 +114,17 @@ def test_features_of_another_encoder_are_refused(mini: MiniEncoder) -> None:
         )
 
 
-def test_regions_cover_the_picture_and_average_their_cells() -> None:
+@pytest.mark.parametrize("shape", [(21, 28), (28, 21), (15, 20), (12, 12)])
+def test_regions_cover_the_picture_and_average_their_cells(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
-    grid = rng.normal(size=(15, 20, 5)).astype(np.float32)
-    seen = np.zeros((15, 20), int)
-    for (r0, c0, r1, c1), mean in zip(windows(15, 20), averages(grid), strict=True):
+    grid = rng.normal(size=(*shape, 5)).astype(np.float32)
+    seen = np.zeros(shape, int)
+    assert len(windows(*shape)) == (128 if shape != (12, 12) else 62)
+    for (r0, c0, r1, c1), mean in zip(windows(*shape), averages(grid), strict=True):
         np.testing.assert_allclose(mean, grid[r0:r1, c0:c1].mean(axis=(0, 1)), atol=1e-5)
         seen[r0:r1, c0:c1] += 1
     assert seen.min() >= 3
-    found = boxes(15, 20)
+    found = boxes(*shape)
     assert found.min() == 0.0
     assert found.max() == 1.0
 
@@ -133,7 +135,7 @@ def test_regions_cover_the_picture_and_average_their_cells() -> None:
 def test_any_picture_is_scaled_to_about_the_same_area(size: tuple[int, int]) -> None:
     height, width = input_size(*size)
     assert height % 32 == width % 32 == 0
-    assert 0.9 < height * width / (640 * 480) < 1.1
+    assert 0.9 < height * width / PICTURE_AREA < 1.1
 
 
 @pytest.mark.parametrize(

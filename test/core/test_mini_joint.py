@@ -22,7 +22,7 @@ from semflip_core.errors import EncoderError
 
 Array = NDArray[np.float32]
 DIM = 64
-COUNT = len(boxes(15, 20))
+COUNT = len(boxes(21, 28))
 PAIRING = PHRASE_STATISTICS + len(WEAKEST)
 COLOUR = PAIRING + PAIR_STATISTICS + 3
 RED, BLUE = COLOURS.index("red"), COLOURS.index("blue")
@@ -61,7 +61,7 @@ def frame(
         if colour is not None:
             colours[region] = np.eye(len(COLOURS), dtype=np.float32)[colour]
     best = model.spaces[0].best_distractors(regions)
-    return FrameView(key, [regions], [best], boxes(15, 20), colours)
+    return FrameView(key, [regions], [best], boxes(21, 28), colours)
 
 
 def embed(model: JointModel, phrases: list[PhraseView], frames: list[FrameView]) -> Array:
@@ -74,7 +74,7 @@ def test_what_is_there_stands_out_and_its_frame_is_the_evidence(model: JointMode
     frames = [frame(k, model, {40: CHAIR} if 5 <= k <= 7 else {}) for k in range(12)]
     joint = model.embed([phrase(CHAIR, CHAIR)], np.zeros(2, np.float32), frames)
     assert set(np.argsort(joint.relevance)[-3:].tolist()) == {5, 6, 7}
-    np.testing.assert_array_equal(joint.regions[6], boxes(15, 20)[40])
+    np.testing.assert_array_equal(joint.regions[6], boxes(21, 28)[40])
     absent = embed(model, [phrase(CHAIR, CHAIR)], [frame(k, model, {}) for k in range(12)])
     statistics = slice(0, PHRASE_STATISTICS)
     more = joint.vector[statistics] - absent[statistics]

@@ -1,7 +1,9 @@
 """EfficientNet-Lite2 over a whole picture: a grid of feature vectors, by ONNX Runtime.
 
-Tan and Le 2019, the "lite" variant. The picture is not cropped: it is scaled to about 640x480
-pixels with its own shape (a 4:3 picture gives a 15x20 grid; cells are 32 pixels wide).
+Tan and Le 2019, the "lite" variant. The picture is not cropped: it is scaled to about 896x672
+pixels with its own shape (a 4:3 picture gives a 21x28 grid; cells are 32 pixels wide). The network
+was trained on things that fill its 260 pixels, so that even a picture of 640x480 is worth enlarging
+(``docs/benchmark.md`` has what it buys).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ Array = NDArray[np.float32]
 
 STRIDE = 32
 WIDTH = 1280
-PICTURE_AREA = 640 * 480
+PICTURE_AREA = 896 * 672
 MAX_ASPECT = 3.0
 RESIZE_RULE = f"area{PICTURE_AREA}-multiple{STRIDE}-aspect{MAX_ASPECT:g}"
 
