@@ -55,7 +55,7 @@ from semflip_train.projection_scenes import (
     pooled_file,
     room_scene,
 )
-from semflip_train.projection_vocabulary import Named, shown, split, vocabulary
+from semflip_train.projection_vocabulary import ROOMS, Named, shown, split, vocabulary
 from semflip_train.projection_weights import (
     base_tensors,
     complete,
@@ -68,6 +68,7 @@ from semflip_train.projection_weights import (
 from semflip_train.projection_words import BACKGROUND, DISTRACTORS
 from semflip_train.shown import steps
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
+from semflip_train.simulation.sequence import rooms_seen
 from semflip_train.stores import content_hash
 
 Array = NDArray[np.float32]
@@ -162,7 +163,7 @@ def gather(
     corpus = content_hash(json.dumps([PARSER, questions(), DISTRACTORS, BACKGROUND]))[:12]
     base = _kept(folder / f"base-{corpus}.safetensors", lambda: base_tensors(text, PhraseParser()))
     texts = sorted(
-        {t for w in words for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
+        {t for w in (*words, *ROOMS) for t in (*w.names, w.described)} | {*DISTRACTORS, *BACKGROUND}
     )
     raw = _kept(folder / "texts.safetensors", lambda: _by_text(texts, text), need=texts)
     centred = ProjectionWeights(base, {}).centred(np.stack([raw[t] for t in texts]))
@@ -197,13 +198,17 @@ def scene_unit(root: str, name: str, progress: Progress | None = None) -> dict[s
     share, first = PAINTED_SCENES.get(kind, (0.0, 0))
     seed = first + int(number)
 
+    room = ROOM_SEED + seed if kind.endswith("room") else None
+
     def render() -> Scene:
-        if kind.endswith("room"):
-            room = ROOM_SEED + seed
+        if room is not None:
             return room_scene(catalogue, seed=room, views=ROOM_VIEWS, paint_share=share)
         return heap_scene(catalogue, named, seed=seed, views=HEAP_VIEWS, paint_share=share)
 
-    pool(file, load_or_render(file, render), backbone)
+    rooms: tuple[str, ...] = ()
+    if room is not None:
+        rooms = rooms_seen(room, catalogue, frames=ROOM_VIEWS, paint_share=share)
+    pool(file, load_or_render(file, render), backbone, rooms)
     return {"scene": name}
 
 
@@ -249,7 +254,8 @@ def _kept(
 def train(
     material: Material, words: Sequence[Named], scenes: Sequence[int], settings: FitSettings
 ) -> dict[str, Array]:
-    """Train the MLPs on some scenes with the words of some categories."""
+    """Train the MLPs on some scenes with the words of some categories, and of rooms."""
+    words = (*words, *ROOMS)
     known = {name for w in words for name in w.words}
     unknown = {n for w in material.words for n in w.names if n.lower() not in known}
     extra = [name for name in DISTRACTORS if name not in unknown]

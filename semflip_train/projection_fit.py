@@ -11,7 +11,7 @@ that what the classifier knows of the real world survives.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from semflip_core.encoders.mini.text import DIMENSION
 from semflip_core.errors import MissingExtraError
 from semflip_core.settings import Settings
 from semflip_train.projection_scenes import SceneRegions
-from semflip_train.projection_vocabulary import Named
+from semflip_train.projection_vocabulary import Named, room_model
 
 logger = logging.getLogger("semflip")
 
@@ -33,6 +33,8 @@ Mask = NDArray[np.bool_]
 
 #: Objects of a region whose words are not held against it.
 OTHERS = 6
+#: The largest regions of each picture, the whole among them: what tells which room it is.
+OVERVIEWS = 7
 #: Regions of a model in an epoch; the same model over and over teaches little.
 REGIONS_A_MODEL = 100
 #: Every so manieth ImageNet name competes; all 1000 would take most of the time.
@@ -182,9 +184,26 @@ def build_rows(
         some = np.take_along_axis(cover, largest, axis=1) > 0.05
         shown = np.full((len(cover), OTHERS), -1)
         shown[:, : largest.shape[1]] = np.where(some, known[largest], -1)
+        room = _rooms(scene, number)
+        shown = np.column_stack([shown, room])
         keep = good | empty
         parts.append((scene.pooled[keep], vectors[keep], model[keep], shown[keep]))
+        over = _overviews(scene) & (room >= 0)
+        parts.append((scene.pooled[over], vectors[over], room[over], shown[over]))
     return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _rooms(scene: SceneRegions, number: Mapping[str, int]) -> NDArray[np.int64]:
+    """``(n,)`` which of the words names the room that a region's view is taken in, -1 for none."""
+    views = len(scene.visible)
+    of_view = [number.get(room_model(kind), -1) for kind in scene.rooms] or [-1] * views
+    return np.repeat(np.array(of_view, np.int64), len(scene.pooled) // views)
+
+
+def _overviews(scene: SceneRegions) -> Mask:
+    """``(n,)`` which regions are among the largest of their picture; they come last."""
+    count = len(scene.pooled) // len(scene.visible)
+    return np.asarray(np.arange(len(scene.pooled)) % count >= count - OVERVIEWS)
 
 
 def fit(

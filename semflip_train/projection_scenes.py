@@ -81,6 +81,7 @@ class SceneRegions:
         within: ``(n, objects)`` float16 share of the object's pixels that lie in the region.
         visible: ``(views, objects)`` share of each picture that shows each object.
         models: key of each object.
+        rooms: kind of room that each view is taken in, "" where it is none; may be empty.
     """
 
     pooled: NDArray[np.float16]
@@ -88,6 +89,7 @@ class SceneRegions:
     within: NDArray[np.float16]
     visible: Array
     models: tuple[str, ...]
+    rooms: tuple[str, ...] = ()
 
 
 def load_or_render(file: Path, render: Callable[[], Scene]) -> Scene:
@@ -116,14 +118,15 @@ def load_or_render(file: Path, render: Callable[[], Scene]) -> Scene:
     return Scene(pictures, labels.reshape(count, HEIGHT, WIDTH), models)
 
 
-def pool(file: Path, scene: Scene, backbone: Backbone) -> None:
-    """Keep the pooled regions of a scene beside its file."""
+def pool(file: Path, scene: Scene, backbone: Backbone, rooms: Sequence[str] = ()) -> None:
+    """Keep the pooled regions of a scene beside its file, and in which rooms its views are."""
     from safetensors.numpy import save_file
 
     made = scene_regions(scene, backbone)
     partial = file.with_suffix(f".{os.getpid()}")
     arrays = {name: getattr(made, name) for name in POOLED_ARRAYS}
-    save_file(arrays, partial, metadata={"models": " ".join(made.models)})
+    texts = {"models": " ".join(made.models), "rooms": ",".join(rooms)}
+    save_file(arrays, partial, metadata=texts)
     partial.replace(pooled_file(file))
 
 
@@ -132,9 +135,10 @@ def load_pooled(file: Path) -> SceneRegions:
     from safetensors import safe_open
 
     with safe_open(pooled_file(file), framework="numpy") as opened:
-        models = tuple(opened.metadata()["models"].split())
+        texts = opened.metadata()
         arrays = {name: opened.get_tensor(name) for name in POOLED_ARRAYS}
-    return SceneRegions(**arrays, models=models)
+    rooms = tuple(texts["rooms"].split(",")) if texts["rooms"] else ()
+    return SceneRegions(**arrays, models=tuple(texts["models"].split()), rooms=rooms)
 
 
 def pooled_file(file: Path) -> Path:

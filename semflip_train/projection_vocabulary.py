@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from semflip_core.encoders.mini.colours import COLOUR_WORDS
 from semflip_train.simulation.catalogue import FurnitureCatalogue
-from semflip_train.simulation.sequence import models_for
+from semflip_train.simulation.phrases import ROOM_NAMES
+from semflip_train.simulation.sequence import HOMES, models_for
 from semflip_train.simulation.things import all_things
 
 #: Catalogue entries that show nothing to learn: flat marks, plugs, whole interiors.
@@ -60,6 +61,17 @@ _EVERYDAY = {
     "table tennis": "table tennis table",
     "flacon": "perfume bottle",
 }
+#: What else people call kinds of room.
+_ROOM_SYNONYMS = {
+    "living": ("lounge", "sitting room"),
+    "bathroom": ("washroom",),
+    "office": ("study",),
+    "kids": ("nursery", "kids' room"),
+    "gym": ("playroom",),
+    "hall": ("entrance hall",),
+}
+#: What somebody might call them all the same.
+_ROOM_BROADER = {"hall": ("corridor",)}
 #: Between a model and the colour that it is painted over with.
 PAINTED = "#"
 #: A fold does without one in so many models of the kinds of thing that it does know.
@@ -101,6 +113,21 @@ class Named:
     def described(self) -> str:
         """Look and name, as in "red armchair"; the name where it has no look."""
         return f"{self.look} {self.names[0]}".strip()
+
+
+def room_model(kind: str) -> str:
+    """What a kind of room is called among the models."""
+    return f"room/{kind}"
+
+
+def _room(kind: str) -> Named:
+    names = (ROOM_NAMES[kind], *_ROOM_SYNONYMS.get(kind, ()))
+    words = frozenset((*names, *_ROOM_BROADER.get(kind, ())))
+    return Named(room_model(kind), f"room {kind}", names, words, told=True)
+
+
+#: Kinds of room that scenes are made of: what the whole of a picture may show. Folds know them all.
+ROOMS = tuple(_room(kind) for kind in sorted({kind for home in HOMES for kind in home}))
 
 
 def vocabulary(catalogue: FurnitureCatalogue) -> tuple[Named, ...]:

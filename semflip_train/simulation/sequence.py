@@ -142,6 +142,17 @@ def render_room(
     return RenderedRoom(scene, camera, shown)
 
 
+def rooms_seen(
+    seed: int, catalogue: FurnitureCatalogue, *, frames: int, paint_share: float = 0.0
+) -> tuple[str, ...]:
+    """Kind of room that each view of :func:`render_room` is taken in; nothing is rendered."""
+    scene = scene_for(seed, catalogue, paint_share=paint_share)
+    rng = np.random.default_rng([seed, 12])
+    random_camera(rng)  # draws, as rendering does
+    at = [scene.plan.room_at(*pose.position[:2]) for pose in sample_poses(scene, frames, rng)]
+    return tuple("" if room is None else scene.plan.rooms[room].kind for room in at)
+
+
 def random_camera(rng: np.random.Generator) -> CameraSettings:
     """A camera as robots carry them: 1.0 to 1.4 m high, looking slightly down."""
     return CameraSettings(

@@ -123,6 +123,11 @@ def noun_of(referent: str) -> str:
     return referent[: found.start()] if found else referent
 
 
+def place_of(referent: str) -> str:
+    """What :func:`noun_of` leaves out: "red mug on the desk" gives "on the desk"."""
+    return referent[len(noun_of(referent)) :].strip()
+
+
 def _verbatim(doc: Any, hint: str) -> tuple[int, int] | None:
     """Tokens ``(first, after last)`` of the hint in the question, singular or plural."""
     noun = noun_of(hint.strip().lower())

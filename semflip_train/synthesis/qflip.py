@@ -22,10 +22,14 @@ from semflip_train.synthesis.phrases import (
     find_referent,
     fitted_determiner,
     noun_of,
+    place_of,
     plural_of,
     replaced,
 )
 from semflip_train.synthesis.samples import STRATEGIES, stable_seed
+
+#: How often a question that says what its thing is in is changed to what another's is in.
+ROOM_SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +239,11 @@ class SlotFill:
     ) -> Proposal | None:
         """The same thing, said to be at a place that is not here."""
         text = request.query.question
-        if request.elsewhere and rng.random() >= self._share:
+        inside = _rooms_elsewhere(request, referent)
+        if inside and rng.random() < ROOM_SHARE:
+            place = rng.choice(inside)
+            anchor = place.rsplit(" the ", 1)[-1]
+        elif request.elsewhere and rng.random() >= self._share:
             span = referent.anchor_head or referent.core
             found = self._other_object(request, _thing(request, span), rng)
             if found is None:
@@ -333,6 +341,15 @@ class SlotFill:
         return Proposal(
             replaced(text, changes), referent=core, colour=colour, replaced_words=old, new_words=new
         )
+
+
+def _rooms_elsewhere(request: Request, referent: Referent) -> list[str]:
+    """Where things of other sequences are in, for a question that names what its thing is in."""
+    relation = "" if referent.relation is None else referent.relation.of(request.query.question)
+    if relation.lower() != "in":
+        return []
+    places = (place_of(query.referent) for query in request.elsewhere if query.referent)
+    return sorted({place for place in places if place.startswith("in the ")})
 
 
 def _thing(request: Request, span: Span) -> str:

@@ -80,6 +80,30 @@ def test_regions_are_named_by_what_fills_them() -> None:
     assert rows.features[:, 0].tolist() == [scene.pooled[i, 0] for i in (0, 2, 4)]
 
 
+def test_the_largest_regions_are_named_by_the_room_and_the_others_do_not_deny_it() -> None:
+    kitchen = Named("room/kitchen", "room kitchen", ("kitchen",), frozenset({"kitchen"}), told=True)
+    views, count = 2, 9
+    empty = np.zeros((views * count, 1), np.float16)
+    cover = empty.copy()
+    cover[0] = 0.9  # a chair in the first view
+    scene = SceneRegions(
+        pooled=np.arange(views * count * 4, dtype=np.float16).reshape(-1, 4),
+        cover=cover,
+        within=empty,
+        visible=np.array([[0.2], [0.0]], np.float32),
+        models=("a/1",),
+        rooms=("kitchen", ""),
+    )
+    conse = np.zeros((views * count, 384), np.float32)
+    rows = build_rows([scene], [conse], (*WORDS, kitchen), FitSettings())
+    of_room = rows.model == len(WORDS)
+    assert of_room.sum() == 7
+    assert rows.features[of_room, 0].tolist() == [4.0 * n for n in range(2, 9)]
+    seen_from_it = rows.others[:, -1] == len(WORDS)
+    assert seen_from_it.sum() == count + 7  # every region of the first view, and those again
+    assert rows.others[rows.features[:, 0] >= 36, -1].max() == -1
+
+
 def test_it_learns_names_and_starts_at_conse() -> None:
     pytest.importorskip("torch")
     bank, _at, table = bank_of()

@@ -136,6 +136,20 @@ def test_attribute_swaps_one_word_or_adds_a_colour():
         assert article == ("an" if colour[0] in "aeiou" else "a")
 
 
+def test_a_thing_in_a_room_is_said_to_be_in_a_room_of_another_place():
+    others = [
+        query("e1", "Where is the toaster in the kitchen?", "toaster in the kitchen", sequence="b"),
+        query("e2", "Where is the mug on the shelf?", "mug on the shelf", sequence="b"),
+    ]
+    made = rewrites("Where is the lamp in the office?", "lamp in the office", "referential", others)
+    moved = [p for p in made if p.question == "Where is the lamp in the kitchen?"]
+    assert moved
+    assert moved[0].must_be_absent == "kitchen"
+    assert not any("in the shelf" in p.question for p in made)
+    beside = rewrites("Where is the lamp on the desk?", "lamp on the desk", "referential", others)
+    assert not any("in the kitchen" in p.question for p in beside)
+
+
 @pytest.mark.parametrize("strategy", ["subjective", "unavailable", "needs_action"])
 def test_templates_name_the_same_thing(strategy):
     for proposal in rewrites("How many chairs are in the hall?", "chair", strategy):

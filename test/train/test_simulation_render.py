@@ -18,7 +18,7 @@ from semflip_train.simulation.benchmark import planned, recorded_run, run_of, si
 from semflip_train.simulation.catalogue import FurnitureCatalogue, find_furniture
 from semflip_train.simulation.labels import measure
 from semflip_train.simulation.meshes import MeshPart, load_parts
-from semflip_train.simulation.sequence import SequenceRun, render_room, scene_for
+from semflip_train.simulation.sequence import SequenceRun, render_room, rooms_seen, scene_for
 from semflip_train.simulation.settings import (
     CameraSettings,
     DriveSettings,
@@ -63,6 +63,18 @@ def test_the_same_seed_gives_the_same_pictures_and_another_seed_others(
     assert any(
         not np.array_equal(a.rgb, b.rgb) for a, b in zip(first.frames, other.frames, strict=True)
     )
+
+
+def test_which_room_a_view_is_taken_in_is_known_without_rendering(
+    boxes: FurnitureCatalogue,
+) -> None:
+    room = render_room(7, boxes, frames=6, paint_share=0.5)
+    told = rooms_seen(7, boxes, frames=6, paint_share=0.5)
+    plan = room.scene.plan
+    where = [plan.room_at(*frame.pose.position[:2]) for frame in room.frames]
+    assert None not in where
+    assert told == tuple(plan.rooms[index].kind for index in where if index is not None)
+    assert len(set(told)) == 2
 
 
 def test_labels_are_objects_and_every_object_can_be_found(boxes: FurnitureCatalogue) -> None:
