@@ -90,8 +90,8 @@ KEPT_OUT = 6
 #: Scenes that similarities are judged against: every so manieth of these, never trained on.
 REFERENCE_KIND, REFERENCE_EVERY = "painted-room", 7
 #: Pictures kept of all of them and of the photographs, and how many regions of each.
-REFERENCE_RENDERS = 50
-REFERENCE_PHOTOGRAPHS = 15
+REFERENCE_RENDERS = 30
+REFERENCE_PHOTOGRAPHS = 35
 REFERENCE_REGIONS = 40
 
 

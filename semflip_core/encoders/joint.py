@@ -39,7 +39,7 @@ VERSION = 7
 FIRST_SPACE = 0.85
 #: What the other model's support adds to a frame's relevance.
 BESIDE_WEIGHT = 0.5
-WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18, 20)
+WEAKEST = (0, 1, 5, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18, 20, 22)
 AGREEMENT_STATISTICS = 3
 SHAPE_STATISTICS = 7
 

@@ -18,7 +18,7 @@ NEIGHBOURS = 2
 Z_LIMIT = 12.0
 #: What a region full of the colour asked for adds to its z-score.
 COLOUR_WEIGHT = 2.5
-PHRASE_STATISTICS = 22
+PHRASE_STATISTICS = 24
 PAIR_STATISTICS = 5
 #: Picture widths within which one thing stands beside or on another.
 NEAR = 0.3
@@ -119,9 +119,10 @@ def _above_absence(
 ) -> tuple[float, ...]:
     """How far a phrase and its naked noun reach above what they reach where there is none.
 
-    The last three correct that by what is known of names that resemble them: above the level of
-    places without such a thing, and, of phrase and noun, above the middle between that level and
-    the one of places that have it.
+    First above resemblance to what is known to be something else, then above rooms without such a
+    thing, then above photographs of anything. The last three correct what rooms say by what is
+    known of names that resemble the phrase: above the level of places without the thing, and, of
+    phrase and noun, above the middle between that and the level of places that have it.
 
     Args:
         queries: ``(2, dim)`` the phrase and its noun, and what they mean.
@@ -132,6 +133,7 @@ def _above_absence(
     elsewhere, highest = space.places.reached(queries, meanings)
     absent, present = np.array([space.level(one) for one in queries]).T
     above = reached - elsewhere - absent
+    usual = space.usual(queries[0])
     return (
         reached[0] - chance[0],
         reached[0] - chance[0] / 2,
@@ -139,6 +141,8 @@ def _above_absence(
         reached[0] - elsewhere[0],
         reached[1] - elsewhere[1],
         reached[0] - highest,
+        reached[0] - usual,
+        reached[0] - usual / 2,
         above[0],
         above[0] - present[0] / 2,
         above[1] - present[1] / 2,

@@ -157,8 +157,19 @@ class Space:
             shown = self.shown.reshape(len(similarity), -1)
             alike = np.append(self.names @ meaning > SYNONYM, [True, False])  # -2, -1
             similarity = similarity[~alike[shown].any(axis=1)]
-        count = max(3, round(CHANCE_SHARE * len(similarity)))
-        return float(np.sort(similarity)[-count:].mean()) if len(similarity) else 0.0
+        return _likest(similarity)
+
+    def usual(self, phrase: Array) -> float:
+        """What the likest regions reach of which nobody knows what they show.
+
+        Those of photographs, where :attr:`shown` tells them: other than rendered rooms they are
+        as cluttered as the world is. All of them, where nothing is told.
+        """
+        similarity = self.reference.reshape(-1, len(phrase)) @ phrase
+        if self.shown is not None:
+            unknown = (self.shown.reshape(len(similarity), -1) == -2).any(axis=1)
+            similarity = similarity[unknown] if unknown.any() else similarity
+        return _likest(similarity)
 
     @cached_property
     def places(self) -> Rooms:
@@ -190,6 +201,12 @@ class Space:
         if rivals.sum() < FEWEST_RIVALS:
             rivals = np.argsort(np.argsort(alike)) < FEWEST_RIVALS
         return rivals
+
+
+def _likest(similarity: Array) -> float:
+    """Mean of the likest hundredth; 0 of nothing."""
+    count = max(3, round(CHANCE_SHARE * len(similarity)))
+    return float(np.sort(similarity)[-count:].mean()) if len(similarity) else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,10 +196,23 @@ def test_chance_counts_only_regions_that_show_something_else() -> None:
     assert told.chance(other, other) == pytest.approx(blind.chance(other, other), abs=0.2)
 
 
+def test_photographs_are_a_measure_of_their_own() -> None:
+    regions = noise(30, 4, 20)
+    regions[0, :6] = CHAIR
+    shown = np.full((4, 20, 1), -1)
+    told = Space(regions, noise(6, 8), shown, np.stack([TABLE]))
+    assert told.usual(CHAIR) > 0.95  # nothing is a photograph: all of them count
+    shown[3] = -2
+    assert Space(regions, noise(6, 8), shown, np.stack([TABLE])).usual(CHAIR) < 0.6
+    regions[3, :6] = CHAIR
+    assert Space(regions, noise(6, 8), shown, np.stack([TABLE])).usual(CHAIR) > 0.95
+    assert Space(regions, noise(6, 8)).usual(CHAIR) > 0.95
+
+
 def test_presence_is_told_from_resemblance(model: JointModel) -> None:
     absent = [frame(i, model, {}) for i in range(4)]
     there = [*absent[:3], frame(3, model, {40: CHAIR})]
-    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 6
+    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 8
     question = [phrase(CHAIR, CHAIR)]
     wording = np.zeros(2, np.float32)
     without = model.embed(question, wording, absent).vector[where]
@@ -214,7 +227,7 @@ def test_what_a_phrase_means_and_not_where_it_was_moved_to_tells_which_rooms_sho
     space = Space(noise(5, 20, 40), noise(6, 180), rooms=known)
     model = JointModel([space], text_dimensions=2)
     frames = [frame(i, model, {}) for i in range(4)]
-    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 4
+    where = model.layout["space0.target"].start + PHRASE_STATISTICS - 6
     moved = phrase(RED_CHAIR, RED_CHAIR)  # a word that means a table and looks like a red chair
     told = replace(moved, meanings=np.stack([TABLE, TABLE]))
     wording = np.zeros(2, np.float32)
