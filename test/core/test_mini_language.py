@@ -44,6 +44,14 @@ def text() -> TextEncoder:
         ("Which shop did the vase come from?", ["vase"]),
         ("Which chair is next to the table?", ["chair", "table"]),
         ("Which lamp is the tallest?", ["lamp"]),
+        ("Is there a blue table lamp around here?", ["blue table lamp"]),
+        ("take me there: the floor lamp", ["floor lamp"]),
+        ("Did anybody see where I left the black reading lamp?", ["black reading lamp"]),
+        ("the white shop stool - where?", ["white shop stool"]),
+        ("the cream folding table - where?", ["cream folding table"]),
+        ("what does the exit sign say", ["exit sign"]),
+        ("Does the sofa stand near the window?", ["sofa", "window"]),
+        ("Have you seen the sofa today?", ["sofa"]),
     ],
 )
 def test_what_a_question_looks_for(parser: PhraseParser, question: str, phrases: list[str]) -> None:

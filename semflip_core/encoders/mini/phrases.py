@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from semflip_core.encoders.mini.colours import COLOUR_WORDS, COLOURS
 from semflip_core.encoders.mini.english import english
 
-PARSER = "en_core_web_md-3.8/rules-3"
+PARSER = "en_core_web_md-3.8/rules-4"
 MAX_PHRASES = 4
 PLACEHOLDER = "thing"
 
@@ -21,12 +22,15 @@ thing something anything everything nothing someone somebody anyone anybody stuf
 place spot location area position way kind type sort piece part one ones other others colour
 color size number amount picture image photo video frame memory view question answer front back
 side left right top bottom middle center centre end corner direction bit lot time day moment
+today tomorrow yesterday tonight morning afternoon evening night
 please thanks thank help whereabouts idea clue tour trip visit tonight
 """
 #: Nouns that name nothing one can see.
 GENERIC = frozenset(_GENERIC.split())
 #: Who does this to a thing says whose it is; the thing is what one looks for.
 OWNING = frozenset(("leave", "forget", "lose", "misplace", "drop", "put", "need", "want"))
+#: Nouns that say where to, or when, after any other.
+_WHERE_TO = frozenset(("home", "upstairs", "downstairs", "today", "tomorrow", "tonight"))
 #: A few typed shapes that the parser reads wrongly.
 _TYPED = (
     (re.compile(r"\b(where|what|who|how|there|that)s\b", re.IGNORECASE), r"\1 is"),
@@ -96,6 +100,7 @@ class PhraseParser:
         for pattern, replacement in _TYPED:
             text = pattern.sub(replacement, text)
         doc = self._nlp(text)
+        _join_compounds(doc)
         chunks = _chunks(doc)
         phrases: list[Phrase] = []
         spans: list[tuple[int, int]] = []
@@ -113,6 +118,40 @@ class PhraseParser:
         if not phrases:
             phrases = [_without_noun(doc, question)]
         return ParsedQuestion(question, tuple(phrases), _wording(doc, spans))
+
+
+def _join_compounds(doc: Any) -> None:
+    """Mend compounds that the parser took apart: "the black reading | lamp", "the floor | lamp".
+
+    Two nouns in a row of which the second has no words of its own are one name; so are a noun in
+    the singular and a verb that would have to be plural, where no "does" explains it. A colour
+    before an adjective belongs to the same noun: "the cream | folding table".
+    """
+    asks = any(token.lemma_ == "do" and token.pos_ == "AUX" for token in doc)
+    for first, second in pairwise(doc):
+        if first.pos_ not in ("NOUN", "PROPN") or second.lower_ in _WHERE_TO:
+            continue
+        if first.lower_ in COLOUR_WORDS and second.dep_ == "amod":
+            first.head, first.dep_, first.pos_ = second.head, "amod", "ADJ"
+            continue
+        verb = second.tag_ == "VBP" and first.tag_ == "NN" and _is_led_by(first) and not asks
+        noun = second.pos_ in ("NOUN", "PROPN") and second.dep_ not in ("appos", "npadvmod")
+        apart = first.head.i != second.i and first.dep_ != "compound"
+        if not (verb or (noun and (apart or first.dep_ == "nsubj"))):
+            continue
+        if any(child.i < second.i for child in second.lefts if child.i != first.i and not verb):
+            continue
+        if first.head.i != second.i:
+            head, role = first.head, first.dep_
+            second.head, second.dep_ = (second, "ROOT") if head.i == first.i else (head, role)
+        first.head, first.dep_ = second, "compound"
+        if verb:
+            second.pos_, second.tag_ = "NOUN", "NN"
+
+
+def _is_led_by(noun: Any) -> bool:
+    """Whether an article leads up to the noun."""
+    return any(child.dep_ == "det" for child in noun.lefts)
 
 
 def _chunks(doc: Any) -> list[Any]:
