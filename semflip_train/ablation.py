@@ -22,7 +22,7 @@ from semflip_train.evaluate import judge_all, parts_of, test_datasets
 from semflip_train.evaluation import Judged
 from semflip_train.features import load_table
 from semflip_train.methods import Method
-from semflip_train.pipeline import calibrate_stage, train_stage
+from semflip_train.pipeline import make_gate
 from semflip_train.run_directory import ExperimentSettings, RunDirectory
 from semflip_train.stages import embed, synthesise
 from semflip_train.stores import write_json, write_whole
@@ -40,12 +40,14 @@ def ablate(
     out: Path,
     engine: Engine,
     progress: Progress | None = None,
+    assets: Path | None = None,
 ) -> dict[str, Any]:
     """Run every variant of the axes.
 
     Args:
         base: the experiment as it is configured; its stages are done here where they are not yet.
         axes: names, see :data:`~semflip_train.variants.AXES`; none: all.
+        assets: furniture libraries, where the experiment renders its datasets.
 
     Returns:
         Metrics of the base with every variant among its ``controls``; also written as
@@ -55,8 +57,7 @@ def ablate(
         ConfigError: an axis is unknown.
     """
     variants = chosen_axes(axes)
-    _prepare(base, engine, progress)
-    gate = calibrate_stage(base)
+    gate, _ = make_gate(base, engine, progress, assets)
     judged, _ = judge_all(
         test_datasets(base.settings, "test"),
         base.settings,
@@ -80,12 +81,6 @@ def ablate(
     write_json(out / "ablation.json", metrics)
     write_whole(out / "ablation.md", as_markdown(metrics))
     return metrics
-
-
-def _prepare(run: RunDirectory, engine: Engine, progress: Progress | None) -> None:
-    synthesise(run, engine, progress)
-    embed(run, engine, progress)
-    train_stage(run, progress)
 
 
 def _categories(judged: Sequence[Judged]) -> list[str | None]:

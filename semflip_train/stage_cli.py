@@ -19,6 +19,10 @@ EngineName = Annotated[str, typer.Option(help="local, or ray for a cluster.")]
 Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
 Gpus = Annotated[float, typer.Option(help="GPUs of one unit of work; a fraction shares one.")]
 Workers = Annotated[int | None, typer.Option(help="Processes on this machine.")]
+Assets = Annotated[
+    Path | None,
+    typer.Option(help="Furniture libraries (*.sh3f), where the experiment renders datasets."),
+]
 
 
 def _engine(name: str, address: str | None, gpus: float, workers: int | None) -> Any:
@@ -144,10 +148,7 @@ def run_all(
     address: Address = None,
     gpus: Gpus = 0.0,
     workers: Workers = None,
-    assets: Annotated[
-        Path | None,
-        typer.Option(help="Furniture libraries (*.sh3f), where the experiment renders datasets."),
-    ] = None,
+    assets: Assets = None,
 ) -> None:
     """All stages of an experiment, from recordings to report.html; goes on where it stopped."""
     from semflip_train.pipeline import run_experiment
@@ -174,6 +175,7 @@ def ablate(
     address: Address = None,
     gpus: Gpus = 0.0,
     workers: Workers = None,
+    assets: Assets = None,
 ) -> None:
     """The same experiment with one thing changed, in one table."""
     from semflip_train.ablation import ablate as run_ablation
@@ -183,7 +185,7 @@ def ablate(
     settings = read_experiment(config)
     run = RunDirectory.open(base) if base else RunDirectory.create(out / "base", settings)
     with steps() as progress:
-        metrics = run_ablation(run, axes or [], out, made, progress)
+        metrics = run_ablation(run, axes or [], out, made, progress, assets)
     print_metrics(metrics)
     typer.echo(f"table in {out / 'ablation.md'}")
 
