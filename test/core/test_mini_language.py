@@ -1,6 +1,6 @@
 """Questions to phrases and phrases to vectors."""
 
-from __future__ import annotations
+from __future__ import random
 
 import numpy as np
 import pytest
@@ -56,6 +56,64 @@ def text() -> TextEncoder:
 )
 def test_what_a_question_looks_for(parser: PhraseParser, question: str, phrases: list[str]) -> None:
     assert [p.text for p in parser.parse(question).phrases] == phrases
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where in the house are the blue lilies on the table with a checked tablecloth?",
+        "Might the black footstool behind the purple stockpot be somewhere in this room?",
+        "Rinse the floor lamp under the tap.",
+    ],
+)
+def test_joining_compounds_keeps_the_tree_a_tree(parser: PhraseParser, question: str) -> None:
+    assert parser.parse(question).phrases[0].noun
+
+
+def test_no_order_of_words_is_too_much(parser: PhraseParser) -> None:
+    words = [
+        "the",
+        "a",
+        "red",
+        "cream",
+        "blue",
+        "folding",
+        "floor",
+        "table",
+        "lamp",
+        "reading",
+        "bin",
+        "stool",
+        "play",
+        "work",
+        "wheelie",
+        "of",
+        "to",
+        "and",
+        "is",
+        "are",
+        "does",
+        "where",
+        "have",
+        "behind",
+        "on",
+        "you",
+        "grab",
+        "suit",
+        "stand",
+        "orange",
+        "gold",
+        "-",
+        ",",
+        "?",
+        "in",
+        "over",
+        "there",
+    ]
+    rng = random.Random(0)
+    for _ in range(400):
+        question = " ".join(rng.choice(words) for _ in range(rng.randint(1, 14)))
+        assert all(phrase.text for phrase in parser.parse(question).phrases), question
 
 
 def test_colour_and_head_are_told_apart(parser: PhraseParser) -> None:

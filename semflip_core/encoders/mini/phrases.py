@@ -132,7 +132,8 @@ def _join_compounds(doc: Any) -> None:
         if first.pos_ not in ("NOUN", "PROPN") or second.lower_ in _WHERE_TO:
             continue
         if first.lower_ in COLOUR_WORDS and second.dep_ == "amod":
-            first.head, first.dep_, first.pos_ = second.head, "amod", "ADJ"
+            if second.head.i != first.i and not first.is_ancestor(second.head):
+                first.head, first.dep_, first.pos_ = second.head, "amod", "ADJ"
             continue
         verb = second.tag_ == "VBP" and first.tag_ == "NN" and _is_led_by(first) and not asks
         noun = second.pos_ in ("NOUN", "PROPN") and second.dep_ not in ("appos", "npadvmod")
@@ -141,7 +142,8 @@ def _join_compounds(doc: Any) -> None:
             continue
         if any(child.i < second.i for child in second.lefts if child.i != first.i and not verb):
             continue
-        if first.head.i != second.i:
+        # What stands above the first must not come to hang below it: the tree has no circles.
+        if not second.is_ancestor(first):
             head, role = first.head, first.dep_
             second.head, second.dep_ = (second, "ROOT") if head.i == first.i else (head, role)
         first.head, first.dep_ = second, "compound"
