@@ -1,4 +1,4 @@
-"""Make mini's weights again: ``python -m semflip_train.projection`` (about 20 minutes, 2 cores).
+"""Make mini's weights again: ``python -m semflip_train.projection`` (about 30 minutes, 2 cores).
 
 Steps, each kept in a cache folder, so that a run that was stopped goes on where it was:
 
@@ -8,7 +8,7 @@ Steps, each kept in a cache folder, so that a run that was stopped goes on where
 2. pool EfficientNet-Lite2 features over regions, of renders and of real photographs;
 3. measure: train with one quarter of the categories held out, report AUROC on known and on held-out
    categories, beside plain ConSE;
-4. train on everything, add the rooms that presence is judged by
+4. train on everything, add the rooms and levels that presence is judged by
    (:mod:`~semflip_train.projection_rooms`), and write
    ``semflip_core/weights/mini_projection.safetensors``.
 

@@ -33,7 +33,8 @@ Mask = NDArray[np.bool_]
 
 #: Objects of a region whose words are not held against it.
 OTHERS = 6
-#: The largest regions of each picture, the whole among them: what tells which room it is.
+#: The last regions of each picture, of the largest ones: the whole, the lower ones and some of the
+#: middle. They tell which room it is.
 OVERVIEWS = 7
 #: Regions of a model in an epoch; the same model over and over teaches little.
 REGIONS_A_MODEL = 100
@@ -167,7 +168,10 @@ def build_rows(
     words: Sequence[Named],
     settings: FitSettings,
 ) -> Rows:
-    """Regions that show one of ``words`` well, and regions that show nothing."""
+    """Regions that show one of ``words`` well, and regions that show nothing.
+
+    Then the last regions of each picture once more, named by the room that it is taken in.
+    """
     number = {w.model: i for i, w in enumerate(words)}
     parts: list[tuple[Any, ...]] = []
     for scene, vectors in zip(scenes, conse, strict=True):
@@ -201,7 +205,7 @@ def _rooms(scene: SceneRegions, number: Mapping[str, int]) -> NDArray[np.int64]:
 
 
 def _overviews(scene: SceneRegions) -> Mask:
-    """``(n,)`` which regions are among the largest of their picture; they come last."""
+    """``(n,)`` which regions are the last of their picture, see :data:`OVERVIEWS`."""
     count = len(scene.pooled) // len(scene.visible)
     return np.asarray(np.arange(len(scene.pooled)) % count >= count - OVERVIEWS)
 

@@ -1,8 +1,8 @@
 """How people ask. Test wordings share no template with training's, nor with Q-Flip's.
 
 Placeholders: ``{the}`` "the red vase", ``{The}`` the same at the start, ``{a}`` "a red vase",
-``{is}`` "is" or "are", ``{need}`` "to wash my hands", ``{room}`` "kitchen", ``{it}`` "it" or
-"them", ``{absent}`` something that is not there, ``{noun}`` "vase".
+``{is}`` "is" or "are", ``{was}`` and ``{do}`` alike, ``{need}`` "to wash my hands", ``{room}``
+"kitchen", ``{it}`` "it" or "them", ``{absent}`` something that is not there, ``{noun}`` "vase".
 """
 
 from __future__ import annotations
@@ -42,34 +42,25 @@ TRAIN = Wordings(
         "Which way is it to {the}?",
         "I can't find {the}. Where should I look?",
         "go over to {the}",
-        "Where in the house {is} {the}?",
-        "Robot, navigate to {the}.",
-        "I can't seem to locate {the}, any idea where it ended up?",
-        "whereabouts of {the}",
+        "I can't seem to locate {the}, any idea what became of {it}?",
         "Drive to {the} and stop there.",
         "I'm looking for {the}.",
         "Show me the way to {the}, would you?",
         "Let's go see {the}.",
         "Where would one find {the} in this building?",
         "I've been hunting for {the} all morning, help me out.",
-        "Would you mind escorting our guest to {the}?",
         "Where do they keep {the}?",
         "Pull up next to {the}.",
         "Navigate to {the}.",
-        "Does this floor have {a}?",
         "go stand by {the}",
         "Position yourself in front of {the}.",
-        "Am I getting any closer to {the} if I walk this way?",
         "Return to {the}.",
         "where can i find {a}",
         "How far away {is} {the}?",
-        "On which side of the hallway should I look for {the}?",
         "I would like to be brought to {the}.",
         "Track down {the} for me.",
         "Meet me at {the}.",
         "Approach {the} slowly.",
-        "Through which door do I go for {the}?",
-        "Might {the} be somewhere in this room?",
         "Look up where you photographed {the}.",
     ),
     needed=(
@@ -89,13 +80,8 @@ TRAIN = Wordings(
         "Which things are near {the}?",
         "Describe {the} for me.",
         "Which side of the room {is} {the} on?",
-        "Is {the} round or square?",
-        "Which room has {the} in it?",
         "What {do} {the} rest on?",
-        "In what kind of room did you see {the}?",
-        "Does {the} sit on the floor or on a table?",
         "Would you call {the} tall and narrow, or low and wide?",
-        "What sort of floor is below {the}?",
     ),
 )
 #: How often a thing named without look or place is asked about so, where there are templates.

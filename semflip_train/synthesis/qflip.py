@@ -28,6 +28,8 @@ from semflip_train.synthesis.phrases import (
 )
 from semflip_train.synthesis.samples import STRATEGIES, stable_seed
 
+#: Rooms that some call by another name.
+ROOM_SYNONYMS = {"in the corridor": "in the hallway"}
 #: How often a question that says what its thing is in is changed to what another's is in.
 ROOM_SHARE = 0.7
 
@@ -41,6 +43,7 @@ class Request:
         strategy: one of :data:`STRATEGIES`.
         elsewhere: answerable questions of other sequences whose referents are not known here.
         here: things that are known to be in the memory.
+        places_here: where things are said to be there: ``in the kitchen``.
         number: counts rewrites of the same question and strategy; changes what is drawn.
     """
 
@@ -49,6 +52,7 @@ class Request:
     elsewhere: Sequence[Query]
     number: int = 0
     here: Sequence[str] = ()
+    places_here: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +287,9 @@ class SlotFill:
 
     def _vague(self, request: Request, referent: Referent, rng: random.Random) -> Proposal:
         """The question without the words that say what it is about, or one that never had any."""
-        if rng.random() < 0.5:
-            return Proposal(rng.choice(self._lexicon.vague), referent="")
         text = request.query.question
+        if rng.random() < 0.5 or not _spoken_of(request, referent):
+            return Proposal(rng.choice(self._lexicon.vague), referent="")
         words = self._lexicon.plural_pronouns if referent.plural else self._lexicon.pronouns
         end = referent.phrase.end if referent.anchor is None else referent.anchor.end
         spoken = rng.choice(words)
@@ -349,7 +353,27 @@ def _rooms_elsewhere(request: Request, referent: Referent) -> list[str]:
     if relation.lower() != "in":
         return []
     places = (place_of(query.referent) for query in request.elsewhere if query.referent)
-    return sorted({place for place in places if place.startswith("in the ")})
+    known = {ROOM_SYNONYMS.get(place, place) for place in request.places_here}
+    return sorted(
+        {
+            place
+            for place in places
+            if place.startswith("in the ") and ROOM_SYNONYMS.get(place, place) not in known
+        }
+    )
+
+
+def _spoken_of(request: Request, referent: Referent) -> bool:
+    """Whether the question names its thing so that a pronoun can stand for it.
+
+    Not where it tells a need that the thing serves, and not where it counts or chooses: "how many
+    chairs", "which lamp".
+    """
+    text = request.query.question.lower()
+    noun = noun_of(request.query.referent or referent.core.of(text)).lower()
+    named = noun in text or plural_of(noun) in text
+    asked = referent.determiner.of(text).split()[:1] in (["which"], ["what"], ["how"])
+    return named and not referent.counted and not asked
 
 
 def _thing(request: Request, span: Span) -> str:

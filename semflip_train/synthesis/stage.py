@@ -21,7 +21,7 @@ from semflip_train.memories import SequenceFrames
 from semflip_train.stores import content_hash, json_hash, write_whole
 from semflip_train.synthesis.erasing import MemoryEraser, phrase_to_erase
 from semflip_train.synthesis.filters import SAME_THING, Filters, SeenMemory, alike
-from semflip_train.synthesis.phrases import noun_of
+from semflip_train.synthesis.phrases import noun_of, place_of
 from semflip_train.synthesis.qflip import Request, Rewriter
 from semflip_train.synthesis.samples import ErasedFrame, Sample, reason_for, stable_seed
 from semflip_train.synthesis.settings import SynthesisSettings, load_rewriter
@@ -128,8 +128,9 @@ class SequenceSynthesis:
 
     def _qflips(self, query: Query, rewriter: Rewriter, counts: Counter[str]) -> list[Sample]:
         here = tuple(sorted({noun_of(q.referent) for q in self._queries if q.referent}))
+        places = tuple(sorted({place_of(q.referent) for q in self._queries if q.referent}))
         requests = [
-            Request(query, strategy, self.elsewhere, number, here)
+            Request(query, strategy, self.elsewhere, number, here, places)
             for strategy in self._settings.strategies
             for number in range(self._settings.samples_per_pair)
         ]

@@ -10,12 +10,15 @@ import pytest
 
 pytest.importorskip("torch")
 
+from typer.testing import CliRunner
+
 from semflip_core.errors import ConfigError
 from semflip_core.settings import RecallSettings
 from semflip_train.ablation import ablate
 from semflip_train.baselines.detectors import Energy, Mahalanobis, Neighbours, SmallGate
 from semflip_train.baselines.prompting import MODES
 from semflip_train.categories import expected_reason, never_synthesised
+from semflip_train.cli import app
 from semflip_train.comparison import Tables
 from semflip_train.engines import LocalEngine
 from semflip_train.evaluate import evaluate_stage
@@ -145,6 +148,24 @@ def test_ablating_again_trains_and_synthesises_nothing(ablated):
     assert {f: f.stat().st_mtime_ns for f in (base.root / "controls").iterdir()} == kept
     manifest = json.loads((out / "2_rewrites_a_pair" / "manifest.json").read_text())
     assert manifest["stages"]["synth"][-1]["questions_made_now"] == 0
+
+
+def test_what_is_ablated_is_rendered_from_the_furniture_that_is_named(monkeypatch, tmp_path):
+    told = []
+
+    def stop(run, engine, progress, assets):
+        told.append(assets)
+        raise ConfigError("far enough")
+
+    monkeypatch.setattr("semflip_train.ablation.make_gate", stop)
+    config = tmp_path / "rooms.yaml"
+    config.write_text(
+        "name: rooms\ndataset: rooms\nsimulate: {rooms: {seed: 1, train: 1, test: 0}}\n"
+    )
+    arguments = ["ablate", str(config), "--out", str(tmp_path / "out"), "--assets", "/furniture"]
+    shown = CliRunner().invoke(app, arguments)
+    assert told == [Path("/furniture")]
+    assert isinstance(shown.exception, ConfigError)
 
 
 def test_a_strategy_that_the_experiment_does_not_flip_has_no_gate(ablated):

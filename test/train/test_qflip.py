@@ -136,6 +136,35 @@ def test_attribute_swaps_one_word_or_adds_a_colour():
         assert article == ("an" if colour[0] in "aeiou" else "a")
 
 
+@pytest.mark.parametrize(
+    ("text", "referent"),
+    [
+        ("I need something to cut paper.", "scissors"),
+        ("How many chairs are in the hall?", "chair"),
+        ("Which lamp is the tallest?", "lamp"),
+    ],
+)
+def test_a_pronoun_stands_only_for_what_a_question_names(text, referent):
+    made = rewrites(text, referent, "vague")
+    assert made
+    assert {proposal.question for proposal in made} <= set(load_lexicon().vague)
+
+
+def test_a_thing_is_not_said_to_be_in_a_room_that_is_here_too():
+    others = [
+        query("e1", "Where is the toaster in the kitchen?", "toaster in the kitchen", sequence="b"),
+        query("e2", "Where is the sofa in the hallway?", "sofa in the hallway", sequence="b"),
+        query("e3", "Where is the bed in the bedroom?", "bed in the bedroom", sequence="b"),
+    ]
+    lamp = query("q", "Where is the lamp in the office?", "lamp in the office")
+    here = ("in the office", "in the kitchen", "in the corridor")
+    request = Request(lamp, "referential", others, places_here=here)
+    (made,) = SlotFill(load_lexicon(), seed=3).propose([request])
+    rooms = {p.question for p in made if " in the " in p.question}
+    assert "Where is the lamp in the bedroom?" in rooms
+    assert not any("kitchen" in q or "hallway" in q for q in rooms)
+
+
 def test_a_thing_in_a_room_is_said_to_be_in_a_room_of_another_place():
     others = [
         query("e1", "Where is the toaster in the kitchen?", "toaster in the kitchen", sequence="b"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from semflip_core.encoders.mini.phrases import PhraseParser
 from semflip_train.projection_questions import KINDS
 from semflip_train.simulation import wording
 from semflip_train.simulation.evenness import Evenness
@@ -103,7 +104,7 @@ def test_test_wordings_are_disjoint_from_training() -> None:
 def words_of(template: str) -> frozenset[str]:
     """Words of a template without articles and placeholders; verbs stand for their singular."""
     text = re.sub(r"\{(is|was|do)\}", lambda m: {"do": "does"}.get(m[1], "is"), template)
-    text = re.sub(r"\{\w*\}", "", text).lower()
+    text = re.sub(r"\{\w*\}", "", text).lower().replace("'s ", " is ")
     return frozenset(re.findall(r"[a-z']+", text)) - {"the", "a", "an"}
 
 
@@ -129,7 +130,7 @@ def test_no_wording_that_is_learned_from_is_near_one_of_the_test() -> None:
         *(
             template.replace("{the}", pronoun)
             for template in train.named
-            for pronoun in lexicon.pronouns
+            for pronoun in (*lexicon.pronouns, *lexicon.plural_pronouns)
         ),
     )
     learned = (*asked, *flipped, *itertools.chain(*KINDS.values()))
@@ -140,6 +141,14 @@ def test_no_wording_that_is_learned_from_is_near_one_of_the_test() -> None:
         if len(words_of(a) & words_of(b)) >= 0.7 * len(words_of(a) | words_of(b))
     ]
     assert near == []
+
+
+def test_training_questions_are_read_as_questions_about_their_thing() -> None:
+    parser = PhraseParser()
+    phrase = Phrase("desk lamp", "red")
+    for template in (*wording.TRAIN.named, *wording.TRAIN.about):
+        question = wording.put(template, phrase)
+        assert parser.parse(question).phrases[0].text == "red desk lamp", question
 
 
 # -- questions --------------------------------------------------------------------------------

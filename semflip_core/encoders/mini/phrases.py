@@ -22,7 +22,7 @@ thing something anything everything nothing someone somebody anyone anybody stuf
 place spot location area position way kind type sort piece part one ones other others colour
 color size number amount picture image photo video frame memory view question answer front back
 side left right top bottom middle center centre end corner direction bit lot time day moment
-today tomorrow yesterday tonight morning afternoon evening night
+today tomorrow yesterday morning afternoon evening night
 please thanks thank help whereabouts idea clue tour trip visit tonight
 """
 #: Nouns that name nothing one can see.
