@@ -301,3 +301,16 @@ def test_words_are_looked_for_where_they_were_moved_to_and_compared_where_they_w
         np.testing.assert_allclose(view.full[0], moved, atol=1e-3)
         np.testing.assert_allclose(view.full[1], meaning, atol=1e-3)
         np.testing.assert_allclose(view.meanings[0], meaning, atol=1e-3)
+
+
+def test_levels_lie_in_each_space_where_its_phrases_do(mini: MiniEncoder) -> None:
+    trained, plain = (space.levels for space in mini._spaces)
+    assert trained is not None and plain is not None
+    meant = mini._weights["levels.names"]
+    np.testing.assert_allclose(trained.names, mini._weights.seen(meant))
+    np.testing.assert_allclose(plain.names, meant)
+    for number, levels in enumerate((trained, plain)):
+        np.testing.assert_array_equal(levels.absent, mini._weights["levels.absent"][number])
+        np.testing.assert_array_equal(levels.present, mini._weights["levels.present"][number])
+    sofa, teapot = (mini._phrase_view(mini.parse(t).phrases[0]) for t in ("sofa", "qwxz"))
+    assert trained.of(sofa.full[0])[1] != pytest.approx(trained.of(teapot.full[0])[1], abs=0.02)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -289,3 +291,43 @@ def test_a_place_shows_clearly_what_is_well_seen_and_might_hold_all_that_stands_
     assert "sofa" in place.clear
     assert "fire extinguisher" not in place.clear
     assert {"couch", "fire extinguisher"} <= place.possible
+
+
+def test_a_fold_has_no_level_of_what_it_never_met(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from semflip_core.encoders.mini.encoder import MiniEncoder
+    from semflip_train import projection_rooms
+    from semflip_train.cross_fit import HELD_OUT
+    from semflip_train.projection_levels import Contents
+
+    monkeypatch.setattr(projection_rooms, "vocabulary", lambda: ["sofa", "lamp", "vase"])
+    monkeypatch.setattr(projection_rooms, "KEPT", 3)
+    places = [
+        Contents(frozenset({"sofa", "teapot"}), frozenset({"sofa", "teapot"})),
+        Contents(frozenset({"lamp"}), frozenset({"lamp"})),
+        Contents(frozenset(), frozenset()),
+    ]
+    encoder = MiniEncoder()
+    whole = ProjectionWeights.load()
+    fold = ProjectionWeights(whole.tensors, {**whole.header, HELD_OUT: ["teapot"]})
+    frames = [
+        (unit(np.random.default_rng(n).normal(size=(9, 384)).astype(np.float32)),) * 2
+        for n in range(4)
+    ]
+    found = {}
+    for name, weights in (("whole", whole), ("fold", fold)):
+        measured = projection_rooms._Measured.of(encoder, weights, places)
+        for number in range(3):
+            measured.add(frames, hubs=number < 2)
+        made = measured.weights_with([["sofa"], ["lamp"]], places)
+        made.save(tmp_path / f"{name}.safetensors")
+        found[name] = ProjectionWeights.load(tmp_path / f"{name}.safetensors")
+        assert found[name]["rooms.projected"].shape == (2, 3, 384)
+        assert found[name]["levels.absent"].shape == found[name]["levels.present"].shape
+    assert found["whole"]["levels.places"].tolist() == [1.0, 1.0, 1.0]
+    assert len(found["fold"]["levels.names"]) == 2
+    teapot = encoder.meanings(["teapot"])[0]
+    assert (found["whole"]["levels.names"] @ teapot).max() > 0.99
+    assert (found["fold"]["levels.names"] @ teapot).max() < 0.9
+    encoder.close()
