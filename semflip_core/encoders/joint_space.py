@@ -33,7 +33,7 @@ class Rooms:
     """Whole places of which it is known what they show.
 
     Args:
-        regions: ``(rooms, regions, dim)`` unit vectors, the most different ones of each room.
+        regions: ``(rooms, regions, dim)`` unit vectors of each room, those that words are drawn to.
         shown: ``(rooms, k)`` which ``names`` are there, -1 for no more.
         names: ``(n, dim)`` meanings, see :class:`PhraseView`.
     """

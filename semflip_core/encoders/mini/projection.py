@@ -205,7 +205,7 @@ def _check(tensors: Mapping[str, Array], file: Path) -> None:
         "reference.names",
         "distractors",
         "wording.basis",
-        *(name for name in rooms if name in ("rooms.projected", "rooms.names", "levels.names")),
+        *(("rooms.projected", "rooms.names", "levels.names") if rooms else ()),
     ):
         if tensors[name].shape[-1] != dim:
             raise EncoderError(f"{file}: tensor '{name}' has shape {tensors[name].shape}")
