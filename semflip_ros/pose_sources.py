@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
@@ -11,6 +11,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.time import Time
@@ -41,6 +42,10 @@ class TopicPoses:
 
     An Odometry whose ``child_frame_id`` is not ``base_frame`` is dropped and counted: its pose is
     that of another part of the robot. An empty one is taken for the base.
+
+    Everything that has come is taken at once: an executor serves one message of each subscription
+    in turn, and poses come more often than pictures, so that after a stall they would fall ever
+    further behind.
     """
 
     def __init__(
@@ -57,12 +62,31 @@ class TopicPoses:
         self._node = node
         self._feed = feed
         self._base_frame = base_frame
+        self._depth = max(1, qos.depth)
         topic, message_type = TOPICS[kind]
         self._subscription = node.create_subscription(
             message_type, topic, self._receive, qos, callback_group=group, event_callbacks=events
         )
 
     def _receive(self, message: Any) -> None:
+        self._take(message)
+        for later in self._at_hand():
+            self._take(later)
+
+    def _at_hand(self) -> Iterator[Any]:
+        """Messages that came meanwhile, no more than the queue holds."""
+        subscription = self._subscription
+        for _ in range(self._depth):
+            try:
+                with subscription.handle:
+                    taken = subscription.handle.take_message(subscription.msg_type, False)
+            except InvalidHandle:  # closed in this moment
+                return
+            if taken is None:
+                return
+            yield taken[0]
+
+    def _take(self, message: Any) -> None:
         child = getattr(message, "child_frame_id", "").lstrip("/")
         if child and child != self._base_frame.lstrip("/"):
             self._feed.complain(

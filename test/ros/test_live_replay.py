@@ -290,8 +290,9 @@ def test_a_looping_bag_does_not_lose_memory(tmp_path, drive, colour_gate_file) -
         wait_until(lambda: int(robot.value("camera", "time_jumps")) >= 2, what="a third round")
         player.end()
         assert robot.keyframes() > once
-        lost = sum(int(robot.value("camera", why) or 0) for why in POSE_LOSSES)
-        assert lost <= 0.1 * int(robot.value("camera", "received"))
+        lost = {why: int(robot.value("camera", why) or 0) for why in POSE_LOSSES}
+        received = int(robot.value("camera", "received"))
+        assert sum(lost.values()) <= 0.1 * received, (lost, received)
         for colour in ("green", "blue"):
             decision = robot.ask(f"Where is the {colour} thing?")
             assert decision.verdict == "answer", decision.sentence

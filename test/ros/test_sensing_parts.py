@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,13 @@ pytest.importorskip("semflip.msg", reason="messages are not built")
 import rclpy
 from builtin_interfaces.msg import Time as TimeMsg
 from geometry_msgs.msg import TransformStamped
+from nav_msgs.msg import Odometry
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.duration import Duration
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from visualization_msgs.msg import Marker
 
 from semflip_core.decision import Decision, Evidence, Reason, Verdict, refuse
@@ -29,7 +35,7 @@ from semflip_ros.diagnostics import ERROR, OK, WARN, Health, diagnostic_array, p
 from semflip_ros.frame_feed import FrameFeed
 from semflip_ros.markers import MOST_KEYFRAMES, memory_markers
 from semflip_ros.messages import to_time
-from semflip_ros.pose_sources import TfPoses
+from semflip_ros.pose_sources import TfPoses, TopicPoses
 from support.colours import room_picture
 
 SECOND = 1_000_000_000
@@ -175,6 +181,46 @@ def test_tf_is_sampled_without_waiting_and_gives_the_camera_mount_once(node) -> 
     assert [mount.position[0] for mount in mounts] == [0.2]
     assert mounts[0].frame_id == "camera"
     source.close()
+
+
+def odometry(stamp_ns: int, x: float) -> Odometry:
+    message = Odometry()
+    message.header.stamp = to_time(stamp_ns)
+    message.header.frame_id, message.child_frame_id = "map", "base_link"
+    message.pose.pose.position.x = x
+    message.pose.pose.orientation.w = 1.0
+    return message
+
+
+def test_poses_that_waited_are_taken_at_once_and_end_with_the_source(node) -> None:
+    """A stall does not put poses behind pictures, of which fewer come, one a turn each."""
+    lane = Lane()
+    qos = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+    source = TopicPoses(
+        node,
+        lane.feed,
+        kind="odometry",
+        base_frame="base_link",
+        qos=qos,
+        group=MutuallyExclusiveCallbackGroup(),
+        events=SubscriptionEventCallbacks(),
+    )
+    publisher = node.create_publisher(Odometry, "odom", qos)
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    deadline = time.monotonic() + 20.0
+    while publisher.get_subscription_count() == 0 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for index in range(60):
+        publisher.publish(odometry(START + index * SECOND, float(index)))
+    assert publisher.wait_for_all_acked(Duration(seconds=20))
+    while "poses" not in lane.feed.counts() and time.monotonic() < deadline:
+        executor.spin_once(timeout_sec=0.2)
+    assert lane.feed.counts() == {"poses": 60}
+    source.close()
+    source._receive(odometry(START, 0.0))  # a callback that was on its way
+    executor.remove_node(node)
+    executor.shutdown()
 
 
 def record(number: int, pose: Pose | None, map_id: str = "m") -> KeyframeRecord:
