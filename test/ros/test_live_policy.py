@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ pytest.importorskip("rclpy")
 pytest.importorskip("semflip.msg", reason="messages are not built")
 
 from semflip_ros.node_settings import NodeSettings
-from support.live import active_robot, wait_until
+from support.live import PATIENCE_S, active_robot, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -34,6 +36,14 @@ def named(root: Path, node: str, kind: str, attribute: str) -> set[str]:
     return {item.text or "" for group in groups for item in group}
 
 
+def come(names: set[str], read: Callable[[], set[str]]) -> set[str]:
+    """What was read last: as soon as it holds all the names, or when patience ends."""
+    end = time.monotonic() + PATIENCE_S
+    while not names <= (found := read()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
 def test_the_policy_allows_the_node_exactly_what_it_has(tmp_path, colour_gate_file, root) -> None:
     with active_robot(tmp_path, colour_gate_file) as (_, robot):
         here, node = robot.namespace, robot.node
@@ -45,16 +55,23 @@ def test_the_policy_allows_the_node_exactly_what_it_has(tmp_path, colour_gate_fi
                 for name in plain
             }
 
+        # Names of another process come one by one: wait for those that must come.
         known = ("refusal_node", here)
         wait_until(lambda: known in node.get_node_names_and_namespaces(), what="its name")
-        published = relative(node.get_publisher_names_and_types_by_node("refusal_node", here))
-        heard = relative(node.get_subscriber_names_and_types_by_node("refusal_node", here))
-        services = relative(node.get_service_names_and_types_by_node("refusal_node", here))
-    assert published == named(root, "refusal_node", "topics", "publish")
-    allowed = named(root, "refusal_node", "topics", "subscribe")
-    assert heard <= allowed
-    assert allowed - heard <= OTHER_SETTINGS | {"/parameter_events"}
-    assert services == named(root, "refusal_node", "services", "reply")
+        to_publish = named(root, "refusal_node", "topics", "publish")
+        to_hear = named(root, "refusal_node", "topics", "subscribe")
+        to_serve = named(root, "refusal_node", "services", "reply")
+        always = to_hear - OTHER_SETTINGS - {"/parameter_events"}
+        published = come(
+            to_publish, lambda: relative(node.get_publisher_names_and_types_by_node(*known))
+        )
+        heard = come(always, lambda: relative(node.get_subscriber_names_and_types_by_node(*known)))
+        services = come(
+            to_serve, lambda: relative(node.get_service_names_and_types_by_node(*known))
+        )
+    assert published == to_publish
+    assert always <= heard <= to_hear
+    assert services == to_serve
     assert named(root, "refusal_node", "actions", "execute") == {"ask"}
 
 
