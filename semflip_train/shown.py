@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,21 @@ if TYPE_CHECKING:
     from semflip_core.decision import Decision
 
 
-def quiet_terminal() -> bool:
-    """No progress bars: in CI, or where nobody watches."""
-    return bool(os.environ.get("CI")) or not sys.stderr.isatty()
+#: Where nobody watches a bar, a step that lasts is told of this often; seconds.
+LINE_INTERVAL_S = 30.0
 
 
 @contextmanager
 def steps(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A progress bar with rate and remaining time, told (step, done, in all); None where quiet."""
-    if quiet or quiet_terminal():
+    """Progress, told (step, done, in all); None where quiet, and in CI.
+
+    A bar with rate and remaining time on a terminal, elsewhere (a log, a pipe) now and then a line.
+    """
+    if quiet or os.environ.get("CI"):
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import (
@@ -52,6 +58,22 @@ def steps(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | Non
             bar.update(tasks[step], completed=done, total=total or None, rate=rate)
 
         yield told
+
+
+def _lines() -> Callable[[str, int, int], None]:
+    began: dict[str, float] = {}
+    said: dict[str, float] = {}
+
+    def told(step: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        began.setdefault(step, now)
+        if now - said.setdefault(step, now) < LINE_INTERVAL_S:
+            return
+        said[step] = now
+        of_all = f" of {total}" if total else ""
+        print(f"{step}: {done}{of_all} in {now - began[step]:.0f} s", file=sys.stderr, flush=True)
+
+    return told
 
 
 def print_json(value: Mapping[str, Any]) -> None:
