@@ -35,7 +35,7 @@ Mask = NDArray[np.bool_]
 OTHERS = 6
 #: The last regions of each picture, of the largest ones: the whole, the lower ones and some of the
 #: middle. They tell which room it is.
-OVERVIEWS = 7
+OVERVIEWS = 13
 #: Regions of a model in an epoch; the same model over and over teaches little.
 REGIONS_A_MODEL = 100
 #: Every so manieth ImageNet name competes; all 1000 would take most of the time.

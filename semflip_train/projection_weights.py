@@ -24,7 +24,7 @@ Array = NDArray[np.float32]
 
 HIDDEN = 384
 #: Of the mean variance; keeps the directions of wording from fitting single templates.
-RIDGE = 3.0
+RIDGE = 1.0
 #: Things of a reference region that are kept, and the share of it that each must cover.
 SHOWN, SHOWN_COVER = 3, 0.02
 #: Names of a class that its label vector is made of.

@@ -30,6 +30,8 @@ from semflip_train.synthesis.samples import STRATEGIES, stable_seed
 
 #: Rooms that some call by another name.
 ROOM_SYNONYMS = {"in the corridor": "in the hallway"}
+#: Strategies that change what is said of the thing: no use where the question does not name it.
+OF_THE_THING = frozenset(("attribute", "referential", "relation", "false_premise"))
 #: How often a question that says what its thing is in is changed to what another's is in.
 ROOM_SHARE = 0.7
 
@@ -170,6 +172,8 @@ class SlotFill:
         referent = find_referent(request.query.question, request.query.referent)
         if referent is None:
             return found
+        if request.strategy in OF_THE_THING and not _named(request, referent):
+            return found
         for _ in range(3 * self._candidates):
             made = self._strategies[request.strategy](request, referent, rng)
             if made is not None and all(made.question != other.question for other in found):
@@ -202,6 +206,8 @@ class SlotFill:
                 return None
             old = noun_of(request.query.referent or "")
             return Proposal(other.question, name, name, replaced_words=old, new_words=name)
+        if not _named(request, referent):
+            return None
         noun = self._other_object(request, _thing(request, referent.core), rng)
         return None if noun is None else self._swap(request, referent, noun)
 
@@ -366,14 +372,22 @@ def _rooms_elsewhere(request: Request, referent: Referent) -> list[str]:
 def _spoken_of(request: Request, referent: Referent) -> bool:
     """Whether the question names its thing so that a pronoun can stand for it.
 
-    Not where it tells a need that the thing serves, and not where it counts or chooses: "how many
-    chairs", "which lamp".
+    Not where it counts or chooses: "how many chairs", "which lamp".
+    """
+    text = request.query.question.lower()
+    asked = referent.determiner.of(text).split()[:1] in (["which"], ["what"], ["how"])
+    return _named(request, referent) and not referent.counted and not asked
+
+
+def _named(request: Request, referent: Referent) -> bool:
+    """Whether the question names its thing, and not a need that the thing serves.
+
+    "I need to print a page" asks for a printer: a blue page, or one in the kitchen, changes
+    nothing about where to go.
     """
     text = request.query.question.lower()
     noun = noun_of(request.query.referent or referent.core.of(text)).lower()
-    named = noun in text or plural_of(noun) in text
-    asked = referent.determiner.of(text).split()[:1] in (["which"], ["what"], ["how"])
-    return named and not referent.counted and not asked
+    return noun in text or plural_of(noun) in text
 
 
 def _thing(request: Request, span: Span) -> str:

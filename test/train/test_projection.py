@@ -10,6 +10,7 @@ import pytest
 from semflip_core.encoders.mini.conse import unit
 from semflip_core.encoders.mini.projection import ProjectionWeights
 from semflip_train.projection_fit import (
+    OVERVIEWS,
     FitSettings,
     Rows,
     TextBank,
@@ -84,7 +85,7 @@ def test_regions_are_named_by_what_fills_them() -> None:
 
 def test_the_largest_regions_are_named_by_the_room_and_the_others_do_not_deny_it() -> None:
     kitchen = Named("room/kitchen", "room kitchen", ("kitchen",), frozenset({"kitchen"}), told=True)
-    views, count = 2, 9
+    views, count = 2, OVERVIEWS + 2
     empty = np.zeros((views * count, 1), np.float16)
     cover = empty.copy()
     cover[0] = 0.9  # a chair in the first view
@@ -99,11 +100,12 @@ def test_the_largest_regions_are_named_by_the_room_and_the_others_do_not_deny_it
     conse = np.zeros((views * count, 384), np.float32)
     rows = build_rows([scene], [conse], (*WORDS, kitchen), FitSettings())
     of_room = rows.model == len(WORDS)
-    assert of_room.sum() == 7
-    assert rows.features[of_room, 0].tolist() == [4.0 * n for n in range(2, 9)]
+    assert of_room.sum() == OVERVIEWS
+    assert rows.features[of_room, 0].tolist() == [4.0 * n for n in range(2, count)]
     seen_from_it = rows.others[:, -1] == len(WORDS)
-    assert seen_from_it.sum() == count + 7  # every region of the first view, and those again
-    assert rows.others[rows.features[:, 0] >= 36, -1].max() == -1
+    # Every region of the first view, and those again.
+    assert seen_from_it.sum() == count + OVERVIEWS
+    assert rows.others[rows.features[:, 0] >= 4 * count, -1].max() == -1
 
 
 def test_it_learns_names_and_starts_at_conse() -> None:

@@ -150,6 +150,14 @@ def test_a_pronoun_stands_only_for_what_a_question_names(text, referent):
     assert {proposal.question for proposal in made} <= set(load_lexicon().vague)
 
 
+@pytest.mark.parametrize("strategy", ["attribute", "referential", "false_premise", "object"])
+def test_a_need_is_not_described_in_words_of_what_serves_it(strategy):
+    """A blue page, or one in the kitchen, changes nothing about where the printer is."""
+    made = rewrites("I need to print a page.", "printer", strategy)
+    assert {proposal.question for proposal in made} <= {other.question for other in ELSEWHERE}
+    assert rewrites("Where is the printer?", "printer", strategy)
+
+
 def test_a_thing_is_not_said_to_be_in_a_room_that_is_here_too():
     others = [
         query("e1", "Where is the toaster in the kitchen?", "toaster in the kitchen", sequence="b"),
