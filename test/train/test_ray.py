@@ -37,6 +37,8 @@ class KillingEngine:
 def engine():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", with_support()["PYTHONPATH"])
+        # Ray's workers stand back for everybody else: on a busy machine the test would wait long.
+        patch.setenv("RAY_worker_niceness", "0")
         made = RayEngine(workers=2)
         yield made
         made.close()
