@@ -62,8 +62,10 @@ class TopicPoses:
         self._node = node
         self._feed = feed
         self._base_frame = base_frame
-        self._depth = max(1, qos.depth)
+        self._depth = qos.depth
         topic, message_type = TOPICS[kind]
+        self._topic = node.resolve_topic_name(topic)
+        self._subscription: Any = None  # another thread may bring a message before it is known here
         self._subscription = node.create_subscription(
             message_type, topic, self._receive, qos, callback_group=group, event_callbacks=events
         )
@@ -76,7 +78,7 @@ class TopicPoses:
     def _at_hand(self) -> Iterator[Any]:
         """Messages that came meanwhile, no more than the queue holds."""
         subscription = self._subscription
-        for _ in range(self._depth):
+        for _ in range(0 if subscription is None else self._depth):
             try:
                 with subscription.handle:
                     taken = subscription.handle.take_message(subscription.msg_type, False)
@@ -91,7 +93,7 @@ class TopicPoses:
         if child and child != self._base_frame.lstrip("/"):
             self._feed.complain(
                 "pose_frame",
-                f"pose of '{child}' on '{self._subscription.topic_name}', not of base_frame "
+                f"pose of '{child}' on '{self._topic}', not of base_frame "
                 f"'{self._base_frame}': set base_frame or take another topic",
             )
             return

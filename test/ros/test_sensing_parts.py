@@ -223,6 +223,30 @@ def test_poses_that_waited_are_taken_at_once_and_end_with_the_source(node) -> No
     executor.shutdown()
 
 
+class EagerNode:
+    """Brings a message before it hands over the subscription, as another thread may."""
+
+    def resolve_topic_name(self, topic: str) -> str:
+        return f"/{topic}"
+
+    def create_subscription(self, kind, topic, callback, qos, **_) -> None:
+        callback(odometry(START, 0.0))
+
+
+def test_a_pose_that_comes_while_subscribing_is_taken() -> None:
+    lane = Lane()
+    TopicPoses(
+        EagerNode(),
+        lane.feed,
+        kind="odometry",
+        base_frame="base_link",
+        qos=QoSProfile(depth=100),
+        group=MutuallyExclusiveCallbackGroup(),
+        events=SubscriptionEventCallbacks(),
+    )
+    assert lane.feed.counts() == {"poses": 1}
+
+
 def record(number: int, pose: Pose | None, map_id: str = "m") -> KeyframeRecord:
     return KeyframeRecord(number, number, pose, map_id, 0, 640, 480)
 
