@@ -61,17 +61,19 @@ def steps(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | Non
 
 
 def _lines() -> Callable[[str, int, int], None]:
-    began: dict[str, float] = {}
+    """A line of each step every :data:`LINE_INTERVAL_S`, its first after so long without any line."""
+    start = time.monotonic()
+    last = start
     said: dict[str, float] = {}
 
     def told(step: str, done: int, total: int) -> None:
+        nonlocal last
         now = time.monotonic()
-        began.setdefault(step, now)
-        if now - said.setdefault(step, now) < LINE_INTERVAL_S:
+        if now - said.setdefault(step, last) < LINE_INTERVAL_S:
             return
-        said[step] = now
+        said[step] = last = now
         of_all = f" of {total}" if total else ""
-        print(f"{step}: {done}{of_all} in {now - began[step]:.0f} s", file=sys.stderr, flush=True)
+        print(f"{now - start:.0f} s: {step} {done}{of_all}", file=sys.stderr, flush=True)
 
     return told
 

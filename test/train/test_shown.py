@@ -22,8 +22,20 @@ def test_a_log_is_told_now_and_then_of_each_step(monkeypatch, capsys) -> None:
             now[0] = float(second)
             told("frames", second, 100)
             told("rows", 1, 0)
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("frames")]
-    assert lines == [f"frames: {s} of 100 in {s} s" for s in (30, 60, 90)]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "frames" in line]
+    assert lines == [f"{s} s: frames {s} of 100" for s in (30, 60, 90)]
+
+
+def test_a_slow_step_is_told_of_when_its_first_part_is_done(monkeypatch, capsys) -> None:
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with shown.steps() as told:
+        assert told is not None
+        for done in (1, 2):
+            now[0] += 300.0
+            told("sequences", done, 11)
+        told("frames", 5, 100)
+    assert capsys.readouterr().err == "300 s: sequences 1 of 11\n600 s: sequences 2 of 11\n"
 
 
 @pytest.mark.parametrize("quiet", [True, False])
