@@ -61,7 +61,7 @@ def steps(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | Non
 
 
 def _lines() -> Callable[[str, int, int], None]:
-    """A line of each step every :data:`LINE_INTERVAL_S`, its first after so long without any line."""
+    """A line of each step every LINE_INTERVAL_S, its first after so long without any line."""
     start = time.monotonic()
     last = start
     said: dict[str, float] = {}
