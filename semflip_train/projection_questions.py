@@ -1,9 +1,9 @@
 """Questions that mini learns asking from: they give the few dimensions of wording the gate sees.
 
-Ours, written without regard to any test question; the larger part by somebody who had seen neither
-the test's wordings nor Q-Flip's. The other half of theirs went into training questions
-(``simulation/wording.py``) and Q-Flip's lexicon, so that the gate meets wordings that these
-dimensions were not made from.
+Ours; the larger part written by people who had seen neither the test's wordings nor Q-Flip's. The
+other half of theirs went into training questions (``simulation/wording.py``) and Q-Flip's lexicon,
+so that the gate meets wordings that these dimensions were not made from. Which kinds to ask for was
+chosen by what earlier gates got wrong on development questions.
 """
 
 from __future__ import annotations
@@ -143,6 +143,34 @@ _ASKING = (
     "Get back to the {}.",
     "Roll up beside the {}.",
     "Come up close to the {}.",
+    "roll up to the {} then tell me what colour it is",
+    "Could you get yourself near the {} and let me know whether anything is lying on top of it?",
+    "First find the {}, then face the window.",
+    "Once you've reached the {}, send me a photo of it.",
+    "scoot closer to the {} so i can read the label on it through your camera",
+    "I'd like you to drive to the {} and stay put for a minute.",
+    "Make your way past the {} and come back here afterwards.",
+    "pull up beside the {} and describe whatever is left of it",
+    "Please approach the {}, but leave half a metre of space and then stop.",
+    "After you spot the {}, drive toward it and say whether it looks broken.",
+    "go over by the {} and keep an eye on the door for me",
+    "Bring yourself to the {} and give me a view of it from the front.",
+    "Would you mind travelling to the {} and checking if its light is on?",
+    "We need a better angle: swing around to the far side of the {} and show me what's behind it.",
+    "Move a little nearer to the {}.",
+    "turn so the {} is in the middle of your picture",
+    "Park right in front of the {}, please.",
+    "back up until you can see all of the {}",
+    "Circle the {} once, slowly.",
+    "Inspect the {} for scratches.",
+    "Can you take a look at the {} and tell me if it's open or closed?",
+    "stop when you get to the {}",
+    "what was standing next to the {} when you went by",
+    "Was the {} still in the hallway when you rolled through it?",
+    "On your last trip, how many people were sitting near the {}?",
+    "have you seen the {} anywhere on your way here",
+    "Which side was the {} on as you drove past it?",
+    "When you passed the {}, did it look empty to you?",
 )
 _OPINION = (
     "Which {} looks the nicest?",
@@ -195,8 +223,10 @@ _OPINION = (
     "Choose the prettiest view and drive me there.",
 )
 _ACTING = (
+    "Is the {} warm if you put a hand on it?",
+    "Please tell me how rough the {} feels under your fingertips.",
     "Could you lift up the {} and check whether anything is underneath?",
-    "Tip the {} forward and read me the label on the bottom.",
+    "Lean the {} forward and read me the label on the bottom.",
     "Would you mind emptying the {} and telling me what falls out?",
     "can you flip the {} over and find the serial number",
     "I need you to rotate the {} until its front faces the camera.",
@@ -262,11 +292,9 @@ _ACTING = (
 )
 _UNSEEN = (
     "Where was the {} standing last Tuesday?",
-    "Is the {} warm if you put a hand on it?",
     "does the {} make a buzzing sound at night",
     "What used to stand beside the {} before the room was rearranged?",
     "Which room was the {} in a month ago?",
-    "Please tell me how rough the {} feels under your fingertips.",
     "Around midnight, what could you hear from beside the {}?",
     "Is it stuffy to breathe over by the {}?",
     "Tell me which way the {} was facing last winter.",
