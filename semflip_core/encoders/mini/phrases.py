@@ -11,9 +11,9 @@ from typing import Any
 
 from semflip_core.encoders.mini.colours import COLOUR_WORDS, COLOURS
 from semflip_core.encoders.mini.english import english
-from semflip_core.encoders.mini.tree_mending import find_the_verb, join_compounds
+from semflip_core.encoders.mini.tree_mending import find_the_order, find_the_verb, join_compounds
 
-PARSER = "en_core_web_md-3.8/rules-5"
+PARSER = "en_core_web_md-3.8/rules-6"
 MAX_PHRASES = 4
 PLACEHOLDER = "thing"
 
@@ -23,12 +23,18 @@ place spot location area position way kind type sort piece part one ones other o
 color size number amount picture image photo video frame memory view question answer front back
 side left right top bottom middle center centre end corner direction bit lot time day moment
 today tomorrow yesterday morning afternoon evening night
-please thanks thank help whereabouts idea clue tour trip visit tonight
+please thanks thank help whereabouts idea clue tour trip visit round journey patrol tonight
+life earth luck sake description shape
 """
 #: Nouns that name nothing one can see.
 GENERIC = frozenset(_GENERIC.split())
 #: Who does this to a thing says whose it is; the thing is what one looks for.
 OWNING = frozenset(("leave", "forget", "lose", "misplace", "drop", "put", "need", "want"))
+#: Who seeks a thing, or says something of it, is not what one looks for either.
+SEEKING = frozenset(("look", "search", "hunt", "ask", "seek", "find", "locate", "spot", "wait"))
+SAYING = frozenset(("say", "think", "tell", "claim", "believe", "insist", "mention", "swear"))
+#: Where a thing may be: "which room has the sofa in it" is about the sofa.
+PLACES = frozenset(("room", "corner", "wall", "area", "part", "floor"))
 #: A few typed shapes that the parser reads wrongly.
 _TYPED = (
     (re.compile(r"\b(where|what|who|how|there|that)s\b", re.IGNORECASE), r"\1 is"),
@@ -98,6 +104,7 @@ class PhraseParser:
         for pattern, replacement in _TYPED:
             text = pattern.sub(replacement, text)
         doc = self._nlp(text)
+        find_the_order(doc)
         find_the_verb(doc)
         join_compounds(doc)
         chunks = _chunks(doc)
@@ -148,9 +155,10 @@ def _told_by_the_answer(doc: Any) -> set[int]:
         if chunk[0].lower_ not in ("which", "what") or len(chunk) == 1:
             continue
         verbs = {chunk.root.head.i, chunk.root.head.head.i}
+        roles = ("attr", "nsubj", "dobj") if _holds(chunk) else ("attr", "nsubj")
         if any(
             other.start > chunk.start
-            and other.root.dep_ in ("attr", "nsubj")
+            and other.root.dep_ in roles
             and other.root.head.i in verbs
             and _names_something(other)
             for other in chunks
@@ -164,6 +172,11 @@ def _told_by_the_answer(doc: Any) -> set[int]:
     return told | ends
 
 
+def _holds(chunk: Any) -> bool:
+    """Whether this is the place that has something: "which room has the sofa in it"."""
+    return bool(chunk.root.dep_ == "nsubj" and chunk.root.lemma_.lower() in PLACES)
+
+
 def _stands_alone(token: Any) -> bool:
     """A noun, or what can only be one: "the safe" at the end of a request."""
     if token.pos_ == "ADJ" and token.dep_ in ("pobj", "dobj", "nsubj", "amod", "acomp"):
@@ -173,14 +186,20 @@ def _stands_alone(token: Any) -> bool:
 
 
 def _owns(chunk: Any) -> bool:
-    """Whether this is who left, lost or wants a thing, as in "my friend left a bag here"."""
+    """Whether this is who left, lost, wants or seeks a thing: "my friend left a bag here"."""
     verb = chunk.root.head
     if chunk.root.dep_ != "nsubj":
         return False
     if verb.dep_ == "relcl":
         return bool(chunk.root.pos_ == "PROPN" or verb.lemma_ in OWNING)
-    things = (child for child in verb.children if child.dep_ == "dobj")
-    return verb.lemma_ in OWNING and any(child.pos_ in ("NOUN", "PROPN") for child in things)
+    things = [child for child in verb.children if child.dep_ == "dobj"]
+    if verb.lemma_ in SEEKING:
+        ways = (child for child in verb.children if child.dep_ == "prep" and child.lower_ == "for")
+        things += [thing for way in ways for thing in way.children if thing.dep_ == "pobj"]
+    who = chunk.root.pos_ == "PROPN" or chunk[0].tag_ == "PRP$"
+    said = who and verb.lemma_ in SAYING and any(c.dep_ == "ccomp" for c in verb.children)
+    named = any(thing.pos_ in ("NOUN", "PROPN") for thing in things)
+    return said or (verb.lemma_ in (OWNING | SEEKING) and named)
 
 
 def _describes(word: Any, start: int, noun: Any) -> bool:

@@ -16,6 +16,32 @@ _WHERE_TO = frozenset(("home", "upstairs", "downstairs", "today", "tomorrow", "t
 _WITHIN_A_NAME = frozenset(("det", "amod", "poss", "nummod", "compound", "nmod"))
 
 
+#: Orders to drive that spaCy takes for nouns where they begin a sentence.
+_DRIVING = frozenset(
+    ("head", "park", "circle", "stop", "scoot", "pop", "nip", "cruise", "roll", "race", "dash", "hop")
+)
+
+
+def find_the_order(doc: Any) -> None:
+    """Mend an order whose verb was taken for a noun: "Iron | the shirt", "let's | head for it".
+
+    That is a bare singular noun after "let's", or at the beginning where "the" or "my" follows and
+    nothing is asked, or a word for driving that says where to.
+    """
+    words = [token for token in doc if token.pos_ not in ("PUNCT", "SPACE")]
+    while words and words[0].lower_ in ("please", "hey", "ok", "okay", "robot", "now", "then"):
+        words.pop(0)
+    let = len(words) > 1 and words[0].lower_ == "let" and words[1].lower_ in ("'s", "\u2019s", "us")
+    words = words[2:] if let else words
+    if len(words) < 2 or words[0].tag_ not in ("NN", "NNP") or words[0].dep_ == "compound":
+        return
+    order, after = words[:2]
+    tells = after.lower_ in ("the", "my", "our") and doc[-1].text != "?"
+    drives = order.lower_ in _DRIVING and after.pos_ in ("ADP", "ADV", "PART", "ADJ")
+    if let or tells or drives:
+        order.pos_, order.tag_ = "VERB", "VB"
+
+
 def find_the_verb(doc: Any) -> None:
     """Mend a question with "do" whose verb was taken for a noun: "what does the lamp | weigh?".
 
