@@ -18,7 +18,20 @@ _WITHIN_A_NAME = frozenset(("det", "amod", "poss", "nummod", "compound", "nmod")
 
 #: Orders to drive that spaCy takes for nouns where they begin a sentence.
 _DRIVING = frozenset(
-    ("head", "park", "circle", "stop", "scoot", "pop", "nip", "cruise", "roll", "race", "dash", "hop")
+    (
+        "head",
+        "park",
+        "circle",
+        "stop",
+        "scoot",
+        "pop",
+        "nip",
+        "cruise",
+        "roll",
+        "race",
+        "dash",
+        "hop",
+    )
 )
 
 
