@@ -26,6 +26,9 @@ from semflip_core.settings import KeyframeSettings
 
 #: How much of the pose stream is kept for pictures that come late, seconds.
 POSE_SPAN_S = 10.0
+#: And where pictures are further behind than that: after a stall poses may overtake them, and in a
+#: replay ten times as fast as life a second of the clock is ten of theirs.
+POSE_MOST_S = 120.0
 
 #: What ``Ingest.counters`` counts, beside ``image_<reason>`` for each ImageError.
 COUNTED: dict[str, str] = {
@@ -156,7 +159,10 @@ class Ingest:
                 # Pictures did not follow: the jump was the poses' alone, or nobody saw theirs.
                 self._pictures_in = self._poses_in
             self._last_pose = stamp_ns
-            self._poses_in.poses.add(stamp_ns, pose)
+            # Where poses jumped back first, pictures have yet to come to all of theirs.
+            followed = self._pictures_in is self._poses_in
+            needed = (self._last_picture or 0) if followed else 0
+            self._poses_in.poses.add(stamp_ns, pose, needed_ns=needed)
             return self._settle()
 
     def wants(self, stamp_ns: int, load: Callable[[], StoredPicture] | None = None) -> bool:
@@ -236,6 +242,7 @@ class Ingest:
         poses = PoseBuffer(
             round(self.settings.max_pose_gap_s * 1e9),
             round(POSE_SPAN_S * 1e9),
+            most_ns=round(POSE_MOST_S * 1e9),
             max_jump_m=self.settings.max_pose_jump_m,
             max_turn_rad=math.radians(self.settings.max_pose_turn_deg),
         )

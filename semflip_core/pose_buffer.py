@@ -35,6 +35,7 @@ class PoseBuffer:
     Args:
         max_gap_ns: interpolate only between samples no further apart, nanoseconds.
         span_ns: how much of the past is kept, nanoseconds.
+        most_ns: and how much where more is still needed; None: no more.
         max_jump_m: and no further apart in place: a localiser that corrects itself jumps, and
             between the two the robot never stood; metres.
         max_turn_rad: and turned no further apart; radians.
@@ -45,11 +46,13 @@ class PoseBuffer:
         max_gap_ns: int,
         span_ns: int,
         *,
+        most_ns: int | None = None,
         max_jump_m: float = math.inf,
         max_turn_rad: float = math.inf,
     ) -> None:
         self._max_gap = max_gap_ns
         self._span = span_ns
+        self._most = span_ns if most_ns is None else max(span_ns, most_ns)
         self._max_jump = max_jump_m
         self._max_turn = max_turn_rad
         self._stamps: list[int] = []
@@ -68,17 +71,27 @@ class PoseBuffer:
         """Stamp of the earliest pose still kept."""
         return self._stamps[0] if self._stamps else None
 
-    def add(self, stamp_ns: int, pose: Pose) -> None:
-        """Insert a pose; one with a stamp already there replaces it."""
+    def add(self, stamp_ns: int, pose: Pose, *, needed_ns: int | None = None) -> None:
+        """Insert a pose; one with a stamp already there replaces it.
+
+        Args:
+            needed_ns: nobody will ask for instants before this one; None: not known.
+        """
         index = bisect_left(self._stamps, stamp_ns)
         if index < len(self._stamps) and self._stamps[index] == stamp_ns:
             self._poses[index] = pose
             return
         self._stamps.insert(index, stamp_ns)
         self._poses.insert(index, pose)
+        latest = self._stamps[-1]
+        if latest - self._stamps[0] <= 2 * self._span:
+            return
+        start = latest - self._span
+        if needed_ns is not None:
+            start = max(min(start, needed_ns), latest - self._most)
+        keep = max(bisect_left(self._stamps, start) - 1, 0)
         # Trim seldom: deleting from the front of a list moves the rest.
-        if self._stamps[-1] - self._stamps[0] > 2 * self._span:
-            keep = bisect_left(self._stamps, self._stamps[-1] - self._span)
+        if 2 * keep >= len(self._stamps) or latest - self._stamps[0] > 2 * self._most:
             del self._stamps[:keep], self._poses[:keep]
 
     def clear(self) -> None:

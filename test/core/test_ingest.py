@@ -132,6 +132,17 @@ def test_a_camera_that_starts_long_before_the_odometry_does_not_block_what_follo
     assert len(made.memory) > 20
 
 
+def test_pictures_far_behind_the_poses_are_kept_as_if_they_were_not():
+    """A stall of some seconds in a fast replay: poses overtake pictures by a minute."""
+    messages = list(drive(length_s=60))
+    together, apart = ingest(), ingest()
+    feed(together, messages)
+    feed(apart, [m for m in messages if m.pose is not None])
+    feed(apart, [m for m in messages if m.pose is None])
+    assert stored(apart) == stored(together)
+    assert apart.counters["no_earlier_pose"] == 0
+
+
 def test_odometry_that_pauses_loses_the_gap_only():
     made = ingest()
     messages = [m for m in drive(length_s=6) if m.pose is None or not 3 < m.stamp_ns / SECOND < 5]

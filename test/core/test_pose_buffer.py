@@ -78,3 +78,16 @@ def test_between_two_poses_that_jump_nothing_is_known(after):
     assert poses.at(round(1.5 * SECOND)).answer is PoseAnswer.JUMP
     assert poses.around(round(1.5 * SECOND)) is None
     assert poses.at(2 * SECOND).pose == after
+
+
+def test_what_is_still_needed_is_kept_but_not_for_ever():
+    poses = PoseBuffer(SECOND, 10 * SECOND, most_ns=60 * SECOND)
+    for second in range(1, 50):
+        poses.add(second * SECOND, pose(0.0), needed_ns=5 * SECOND)
+    assert poses.at(5 * SECOND + 1).answer is PoseAnswer.KNOWN
+    for second in range(50, 1000):
+        poses.add(second * SECOND, pose(0.0), needed_ns=5 * SECOND)
+    assert len(poses) <= 122
+    for second in range(1000, 1100):  # pictures keep up again
+        poses.add(second * SECOND, pose(0.0), needed_ns=second * SECOND)
+    assert len(poses) <= 42
