@@ -91,7 +91,7 @@ class PoseBuffer:
             start = max(min(start, needed_ns), latest - self._most)
         keep = max(bisect_left(self._stamps, start) - 1, 0)
         # Trim seldom: deleting from the front of a list moves the rest.
-        if 2 * keep >= len(self._stamps) or latest - self._stamps[0] > 2 * self._most:
+        if 2 * keep >= len(self._stamps):
             del self._stamps[:keep], self._poses[:keep]
 
     def clear(self) -> None:

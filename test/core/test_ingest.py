@@ -143,6 +143,21 @@ def test_pictures_far_behind_the_poses_are_kept_as_if_they_were_not():
     assert apart.counters["no_earlier_pose"] == 0
 
 
+def test_poses_of_a_new_round_wait_for_pictures_that_are_still_in_the_old_one():
+    messages = list(drive(length_s=60))
+    early, late = messages[: len(messages) * 3 // 4], messages[len(messages) * 3 // 4 :]
+    made = ingest()
+    feed(made, messages)
+    feed(
+        made, [m for m in early if m.pose is not None]
+    )  # the bag loops, poses most of a round ahead
+    feed(made, [m for m in early if m.pose is None])
+    feed(made, late)
+    rounds = [record.segment for record in made.memory.records()]
+    assert rounds.count(rounds[0]) == rounds.count(rounds[-1]) > 20
+    assert made.counters["no_earlier_pose"] == 0
+
+
 def test_odometry_that_pauses_loses_the_gap_only():
     made = ingest()
     messages = [m for m in drive(length_s=6) if m.pose is None or not 3 < m.stamp_ns / SECOND < 5]
