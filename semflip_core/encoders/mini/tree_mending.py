@@ -15,24 +15,9 @@ _WHERE_TO = frozenset(("home", "upstairs", "downstairs", "today", "tomorrow", "t
 #: How words hang on the noun whose name they are part of.
 _WITHIN_A_NAME = frozenset(("det", "amod", "poss", "nummod", "compound", "nmod"))
 
-
+_ORDERS = "head park circle stop scoot pop nip cruise roll race dash hop"
 #: Orders to drive that spaCy takes for nouns where they begin a sentence.
-_DRIVING = frozenset(
-    (
-        "head",
-        "park",
-        "circle",
-        "stop",
-        "scoot",
-        "pop",
-        "nip",
-        "cruise",
-        "roll",
-        "race",
-        "dash",
-        "hop",
-    )
-)
+_DRIVING = frozenset(_ORDERS.split())
 
 
 def find_the_order(doc: Any) -> None:
@@ -41,7 +26,7 @@ def find_the_order(doc: Any) -> None:
     That is a bare singular noun after "let's", or at the beginning where "the" or "my" follows and
     nothing is asked, or a word for driving that says where to.
     """
-    words = [token for token in doc if token.pos_ not in ("PUNCT", "SPACE")]
+    words = _words(doc)
     while words and words[0].lower_ in ("please", "hey", "ok", "okay", "robot", "now", "then"):
         words.pop(0)
     let = len(words) > 1 and words[0].lower_ == "let" and words[1].lower_ in ("'s", "\u2019s", "us")
@@ -61,7 +46,7 @@ def find_the_verb(doc: Any) -> None:
     Such a question has a verb; where none was found, the last word is it if a noun stands before.
     """
     do = next((token for token in doc if token.lemma_ == "do"), None)
-    words = [token for token in doc if token.pos_ not in ("PUNCT", "SPACE")]
+    words = _words(doc)
     if do is None or do.i > 1 or len(words) < 4 or do.nbor().pos_ == "PRON":
         return
     subject, last = words[-2], words[-1]
@@ -112,6 +97,10 @@ def join_compounds(doc: Any) -> None:
         if verb:
             second.pos_, second.tag_ = "NOUN", "NN"
             _hang_above(own, second)
+
+
+def _words(doc: Any) -> list[Any]:
+    return [token for token in doc if token.pos_ not in ("PUNCT", "SPACE")]
 
 
 def _is_no_verb(first: Any, second: Any) -> bool:
